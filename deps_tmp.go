@@ -1,0 +1,23 @@
+package aerie
+import (
+ _ "github.com/nats-io/nats-server/v2/server"
+ _ "github.com/nats-io/nats.go/jetstream"
+ _ "modernc.org/sqlite"
+ _ "github.com/spf13/cobra"
+ _ "github.com/klauspost/compress/zstd"
+ _ "github.com/clipperhouse/uax29/v2/sentences"
+ _ "github.com/tiktoken-go/tokenizer"
+ _ "go.yaml.in/yaml/v3"
+ _ "golang.org/x/sys/cpu"
+ _ "golang.org/x/sys/unix"
+ _ "golang.org/x/term"
+ _ "golang.org/x/net/html"
+ _ "golang.org/x/text/unicode/norm"
+ _ "golang.org/x/sync/errgroup"
+ _ "gonum.org/v1/gonum/mat"
+ _ "github.com/google/go-cmp/cmp"
+ _ "go.uber.org/goleak"
+ _ "github.com/vbauerster/mpb/v8"
+ _ "github.com/gofrs/flock"
+ _ "pgregory.net/rapid"
+)

@@ -1,0 +1,179 @@
+package levels
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// Errors of the ports, wrapped with the corpus, build or level.
+var (
+	// ErrNotFound: there is no such corpus, build or plan.
+	ErrNotFound = errors.New("not found")
+	// ErrNotOpen: marks for a build, level or plan digest that isn't open. It may be open a moment later, so
+	// the mark is retried and the task never acked away.
+	ErrNotOpen = errors.New("level is not open")
+	// ErrHeld: another process holds the lease.
+	ErrHeld = errors.New("lease is held by another process")
+	// ErrFenced: the lease's epoch has been passed by another holder's; the caller must stop.
+	ErrFenced = errors.New("fenced off by a newer coordinator")
+)
+
+// Outcome is what became of one task.
+type Outcome string
+
+// The outcomes.
+const (
+	Done Outcome = "done" // the node exists
+	Dead Outcome = "dead" // the task is buried
+)
+
+// Mark states a fact about the task at one position of a plan.
+type Mark struct {
+	Position int
+	Outcome  Outcome
+	Usage    mapreduce.Usage // counted once for each position, with its first Done
+}
+
+// Count is the state of a barrier.
+type Count struct {
+	Total, Done, Dead int
+	Usage             mapreduce.Usage
+}
+
+// Complete reports whether every task is done or dead.
+func (c Count) Complete() bool { return c.Done+c.Dead >= c.Total }
+
+// Barrier keeps, for each level of a build, which tasks are done or dead: a bitmap for each of the two, from which
+// the counts are derived, never a counter. Done wins over Dead. Its methods may be called from many goroutines and
+// processes, and repeated.
+type Barrier interface {
+	// Open starts a level's barrier with no bit set. One that is open with the same digest and total stays as
+	// it is; one with another digest or total is replaced.
+	Open(ctx context.Context, level queue.Level, digest string, total int) error
+	// Mark sets bits and returns the counts after that. Done clears Dead; Dead on a done bit changes nothing.
+	// ErrNotOpen if the level isn't open with this digest. Without marks it only reads.
+	Mark(ctx context.Context, level queue.Level, digest string, marks ...Mark) (Count, error)
+	// Count reads the counts; ErrNotOpen if the level isn't open.
+	Count(ctx context.Context, level queue.Level) (Count, error)
+	// Positions returns the positions that are done, or dead, ascending; ErrNotOpen if the level isn't open.
+	Positions(ctx context.Context, level queue.Level, outcome Outcome) ([]int, error)
+	// Clear takes back Dead marks, so that the tasks can run again.
+	Clear(ctx context.Context, level queue.Level, positions []int) error
+	// Drop removes the barriers of a build.
+	Drop(ctx context.Context, corpus, build string) error
+}
+
+// Lease is the right to coordinate one corpus for a while. Epoch grows with each acquisition.
+type Lease struct {
+	Corpus string
+	Holder string
+	Epoch  int64
+	Until  time.Time
+}
+
+// Builds keeps the state of the newest build of each corpus, and who may change it.
+type Builds interface {
+	// Acquire takes the lease, also from a holder whose time has run out; ErrHeld otherwise. A holder that
+	// acquires again keeps the lease under a new epoch. The epoch is greater than any that was given out for the
+	// corpus and than floor.
+	Acquire(ctx context.Context, corpus, holder string, ttl time.Duration, floor int64) (Lease, error)
+	// Renew extends a lease; ErrFenced if it has been passed on.
+	Renew(ctx context.Context, lease Lease, ttl time.Duration) (Lease, error)
+	// Release gives the lease up; one that has been passed on is left alone.
+	Release(ctx context.Context, lease Lease) error
+	// Save stores the state; ErrFenced if the lease is not the newest.
+	Save(ctx context.Context, lease Lease, state *State) error
+	// Load returns the state of the newest build; ErrNotFound if there was none.
+	Load(ctx context.Context, corpus string) (*State, error)
+	// Report stores what a running build wants people to see; it has no part in any decision.
+	Report(ctx context.Context, corpus string, p Progress) error
+	// Progress returns what was last reported; ErrNotFound if nothing was.
+	Progress(ctx context.Context, corpus string) (Progress, error)
+	// RequestStop asks the coordinator of a running build to pause or cancel it; "" takes the wish back.
+	RequestStop(ctx context.Context, corpus, build, wish string) error
+	// StopRequested returns the wish for a build, or "".
+	StopRequested(ctx context.Context, corpus, build string) (string, error)
+}
+
+// Progress is a snapshot for people.
+type Progress struct {
+	Build   string    `json:"build"`
+	Holder  string    `json:"holder"`
+	At      time.Time `json:"at"`
+	Doing   string    `json:"doing"`   // such as "clustering level 2: layout 40/200"
+	Running int       `json:"running"` // tasks in hand
+	Level   int       `json:"level"`   // that those are of
+	Waiting []string  `json:"waiting"` // such as "endpoint http://…: 429 until 02:14:05"
+}
+
+// Baseline is what the growth rule compares a corpus with: its state when the plan of the published build was
+// made.
+type Baseline struct {
+	Leaves  int   `json:"leaves"`
+	Changes int64 `json:"changes"`
+}
+
+// Settings are those that a published tree was built with, kept with it.
+type Settings struct {
+	Scope      tree.Scope `json:"scope"`
+	KeepLeaves bool       `json:"keep_leaves"`
+	Recipe     string     `json:"recipe"`
+	// All holds every effective setting by key, secrets left out.
+	All map[string]string `json:"all"`
+}
+
+// Corpus is the record of one corpus.
+type Corpus struct {
+	Name string `json:"name"`
+
+	// Embedder and Width are pinned by the first vector; "" and 0 before.
+	Embedder string `json:"embedder"`
+	Width    int    `json:"width"`
+
+	// Changes counts leaves that were added, removed or replaced since the corpus began. It only grows.
+	Changes int64 `json:"changes"`
+
+	// Generation is what readers see; 0 before the first build.
+	Generation int `json:"generation"`
+	// Baseline is nil when no build was published, and also when it is unknown: Generation tells which.
+	Baseline *Baseline `json:"baseline"`
+	// Settings are those of the published tree, nil before the first.
+	Settings *Settings `json:"settings"`
+	// StoppedBecause says why the published tree has no further level.
+	StoppedBecause string `json:"stopped_because"`
+	// Epoch is the newest lease epoch that changed the record; a floor for the next.
+	Epoch int64 `json:"epoch"`
+}
+
+// Corpora keeps the records of corpora.
+type Corpora interface {
+	// Load returns a record; ErrNotFound if there is none.
+	Load(ctx context.Context, name string) (*Corpus, error)
+	// Update changes a record in one step, and creates it if needed: change gets the record (with Name set) and
+	// alters it, and may be called again when another writer came between. An error of change leaves the
+	// record as it was and is returned.
+	Update(ctx context.Context, name string, change func(*Corpus) error) error
+	// List returns the names, ascending.
+	List(ctx context.Context) ([]string, error)
+	// Drop removes a record with the corpus's builds and barriers. One that doesn't exist is no error.
+	Drop(ctx context.Context, name string) error
+}
+
+// Plans keeps frozen plans, and a copy of each corpus's record beside them, from which a lost one is restored.
+type Plans interface {
+	// PutPlan keeps a plan durably. A plan for the same level is replaced.
+	PutPlan(ctx context.Context, p *Plan) error
+	// Plan returns a plan; ErrNotFound if there is none, and an error if its digest doesn't agree with it.
+	Plan(ctx context.Context, level queue.Level) (*Plan, error)
+	// DropPlans removes the plans of a build.
+	DropPlans(ctx context.Context, corpus, build string) error
+	// PutTree keeps a copy of a corpus's record.
+	PutTree(ctx context.Context, c *Corpus) error
+	// Tree returns the copy; ErrNotFound if there is none.
+	Tree(ctx context.Context, corpus string) (*Corpus, error)
+}

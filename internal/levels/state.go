@@ -1,0 +1,96 @@
+package levels
+
+import (
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/mapreduce"
+)
+
+// Status is where a build stands.
+type Status string
+
+// The statuses. A build rests in the last five.
+const (
+	Running        Status = "running"
+	PublishingTree Status = "publishing-tree"
+	Built          Status = "done"
+	Degraded       Status = "degraded"
+	Failed         Status = "failed"
+	Cancelled      Status = "cancelled"
+	Paused         Status = "paused"
+)
+
+// Phase is where a level stands.
+type Phase string
+
+// The phases, in order.
+const (
+	Planning   Phase = "planning"   // its plan isn't durable yet
+	Publishing Phase = "publishing" // the plan is; its tasks are going out
+	Open       Phase = "open"       // all tasks are queued or done
+	Sealed     Phase = "sealed"     // every task is done, or dead within the policy
+)
+
+// Level is one level of a build.
+type Level struct {
+	Level   int             `json:"level"`
+	Phase   Phase           `json:"phase"`
+	Digest  string          `json:"digest,omitempty"`
+	NodesIn int             `json:"nodes_in"`
+	Total   int             `json:"total"`
+	Done    int             `json:"done"`
+	Dead    int             `json:"dead"`
+	Usage   mapreduce.Usage `json:"usage"`
+	// Largest and Tokens are the tokens of the largest cluster and of all clusters; Members counts children, one
+	// in two clusters twice.
+	Largest int           `json:"largest"`
+	Tokens  int           `json:"tokens"`
+	Members int           `json:"members"`
+	Started time.Time     `json:"started"`
+	Took    time.Duration `json:"took"`
+}
+
+// State is the durable record of one build.
+type State struct {
+	Corpus     string `json:"corpus"`
+	Build      string `json:"build"`
+	Generation int    `json:"generation"` // that it builds toward
+	Recipe     string `json:"recipe"`
+	// Config is the hash of everything that shapes the plans; a build is resumed only under the same.
+	Config   string   `json:"config"`
+	Baseline Baseline `json:"baseline"` // the corpus when level 1 was planned
+	Trigger  string   `json:"trigger"`  // why it started
+
+	Status Status  `json:"status"`
+	Why    string  `json:"why"` // for Degraded, Failed, Cancelled, Paused: one sentence
+	Levels []Level `json:"levels"`
+	// StoppedBecause says why there is no further level; set once that is known.
+	StoppedBecause string `json:"stopped_because"`
+
+	Buried      []Burial       `json:"buried,omitempty"`       // at most 1,000
+	BuriedCount map[string]int `json:"buried_count,omitempty"` // all, by cause
+
+	Epoch   int64     `json:"epoch"`
+	Started time.Time `json:"started"`
+	Updated time.Time `json:"updated"`
+}
+
+// Burial is one buried task, for people.
+type Burial struct {
+	Task  string `json:"task"`
+	Level int    `json:"level"`
+	Cause string `json:"cause"`
+	Error string `json:"error"`
+}
+
+// Resting reports whether nothing will happen by itself.
+func (s *State) Resting() bool { return s.Status != Running && s.Status != PublishingTree }
+
+// Resumable reports whether the build can go on.
+func (s *State) Resumable() bool {
+	switch s.Status {
+	case Running, PublishingTree, Paused, Degraded, Failed:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,44 @@
+package mapreduce
+
+import "context"
+
+// Summarizer makes one text from several, in one call to a model. Package llm implements it.
+type Summarizer interface {
+	// Summarize returns an answer that has passed every check of package llm: never empty, cut off, a refusal
+	// or reasoning. Errors are those of package llm.
+	Summarize(ctx context.Context, call Call) (Answer, error)
+}
+
+// Call is one request to a Summarizer.
+type Call struct {
+	// Prompt is the template; its one {chunks} stands for Texts.
+	Prompt string
+	// Texts are the passages, in order.
+	Texts []string
+	// MaxOutputTokens bounds the answer.
+	MaxOutputTokens int
+	// Build names the build that pays, for the journal's books. It has no part in the journal's key.
+	Build string
+}
+
+// Usage counts what calls cost.
+type Usage struct {
+	Calls        int `json:"calls"`  // calls that were made and paid for by this build
+	Reused       int `json:"reused"` // calls that the journal, or a node that exists, made unnecessary
+	InputTokens  int `json:"input_tokens"`
+	OutputTokens int `json:"output_tokens"`
+}
+
+// Add returns the sum of two counts.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{
+		Calls: u.Calls + v.Calls, Reused: u.Reused + v.Reused,
+		InputTokens: u.InputTokens + v.InputTokens, OutputTokens: u.OutputTokens + v.OutputTokens,
+	}
+}
+
+// Answer is what a Summarizer returns.
+type Answer struct {
+	Text  string
+	Usage Usage
+}

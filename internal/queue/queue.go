@@ -1,0 +1,107 @@
+// Package queue is the contract of the work queue: one task for each cluster of a level's plan.
+//
+// Package natsqueue implements it on NATS JetStream, in this process or on a server; package queuetest holds the
+// contract suite, an in-memory twin and fault decorators.
+//
+// The queue promises at-least-once delivery. A confirmed ack proves that a task left the queue, never who did
+// the work: an expired holder's late ack counts too. So everything that a worker does for a task must be
+// harmless when it is done twice.
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// Errors of a Queue, wrapped with the task's id.
+var (
+	// ErrTooLarge: a task doesn't fit into a message.
+	ErrTooLarge = errors.New("task too large")
+	// ErrLost: the lease on a delivery is gone, or whether it holds can't be told any more.
+	ErrLost = errors.New("lease lost")
+	// ErrUnavailable: the queue can't be reached.
+	ErrUnavailable = errors.New("queue unavailable")
+)
+
+// MaxTaskBytes is the largest encoded task.
+const MaxTaskBytes = 64 << 10
+
+// Task asks for one summary. It carries ids, not text.
+type Task struct {
+	Corpus string  `json:"corpus"`
+	Build  string  `json:"build"`
+	Level  int     `json:"level"` // of the summary, from 1
+	ID     tree.ID `json:"id"`    // of the summary, and of the task
+
+	Position int    `json:"position"` // in the plan; the barrier's bit
+	Digest   string `json:"digest"`   // of the plan
+	Recipe   string `json:"recipe"`
+
+	Generation int        `json:"generation"` // Born of the node to write
+	Scope      tree.Scope `json:"scope"`
+	DocumentID string     `json:"document_id"`
+	NLeaves    int        `json:"n_leaves"`
+
+	// Children are in the order in which they are summarized. Empty when the list would not fit into
+	// MaxTaskBytes: then it is read from the plan.
+	Children []tree.ID `json:"children,omitempty"`
+}
+
+// Level names one level of one build.
+type Level struct {
+	Corpus string
+	Build  string
+	Level  int
+}
+
+// Of returns the level that a task belongs to.
+func (t *Task) Of() Level { return Level{Corpus: t.Corpus, Build: t.Build, Level: t.Level} }
+
+// Buried is a task that was given up, with the reason.
+type Buried struct {
+	Task  Task      `json:"task"`
+	Cause string    `json:"cause"` // one word of a small set, such as "refused"; for grouping
+	Error string    `json:"error"` // one sentence
+	At    time.Time `json:"at"`
+}
+
+// Delivery is a task in the hands of one worker, under a lease that runs out unless it is extended.
+// Each delivery is settled once, by Done, Retry or Bury; what follows is an error.
+type Delivery interface {
+	Task() Task
+	// Extend renews the lease. ErrLost says that the work should stop.
+	Extend(ctx context.Context) error
+	// Done removes the task from the queue, and returns when the queue has confirmed it.
+	Done(ctx context.Context) error
+	// Retry gives the task back, to be delivered again after a delay; 0 means at once.
+	Retry(ctx context.Context, after time.Duration) error
+	// Bury moves the task to the dead: first written there, then removed from the queue.
+	Bury(ctx context.Context, cause, message string) error
+}
+
+// Queue holds tasks until they are done or buried. Its methods may be called from many goroutines.
+type Queue interface {
+	// Publish adds tasks. One that is unfinished already (same corpus, build, level and id) counts as
+	// published, even after a restart of the queue. On an error some may have been added; publishing
+	// again is harmless.
+	Publish(ctx context.Context, tasks []Task) error
+
+	// Receive waits for a task. It fetches one and no more: nothing is held back in a buffer. It returns
+	// ctx.Err() when ctx ends.
+	Receive(ctx context.Context) (Delivery, error)
+
+	// Queued returns the ids of a level's unfinished tasks, waiting or in hand, in any order.
+	Queued(ctx context.Context, level Level) ([]tree.ID, error)
+
+	// Dead returns the buried tasks of a build, by level, then position. A task buried twice is listed once.
+	Dead(ctx context.Context, corpus, build string) ([]Buried, error)
+
+	// Exhume removes tasks from the dead so that they can be published again.
+	Exhume(ctx context.Context, tasks []Task) error
+
+	// Purge removes every task of a build, queued or dead. The lease of one in hand is lost.
+	Purge(ctx context.Context, corpus, build string) error
+}
