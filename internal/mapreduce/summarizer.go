@@ -17,6 +17,9 @@ type Call struct {
 	Texts []string
 	// MaxOutputTokens bounds the answer.
 	MaxOutputTokens int
+	// InputTokens are those of the filled prompt by aerie's tokenizer; 0 means that they were not counted. It has no
+	// part in the journal's key.
+	InputTokens int
 	// Build names the build that pays, for the journal's books. It has no part in the journal's key.
 	Build string
 }
