@@ -1,0 +1,26 @@
+// Package ingest brings documents into a corpus and takes them out: it reads, cuts, embeds and stores leaves.
+//
+// # What is written
+//
+// A leaf's id is a function of corpus, document, place and text ([tree.LeafID]), so ingesting the same text again finds its
+// leaves in the store and neither embeds nor writes them. Of a changed document only the leaves that are new are embedded;
+// those that its new version lacks are removed after the new ones stand. A run that was interrupted is completed by
+// running it again, at no second cost.
+//
+// # Removal while a build is open
+//
+// A build reads the leaves that its plan was made from. While one is open, leaves that must go are therefore not deleted but
+// set to Died = [tree.Deleted], which no reader sees; they go when the build has ended. A leaf that comes back before that is
+// set alive again.
+//
+// # Growth
+//
+// The corpus record counts changed leaves ([levels.Corpus].Changes): for one document the larger of the leaves added and
+// removed. It is raised before the leaves are written, since after a crash a count that is too high costs an early build at
+// worst, and one that is too low would hide growth for ever.
+//
+// # One model to a corpus
+//
+// The first vector pins the embedder's name and the width in the corpus record. Vectors of another name or width are refused
+// before anything is written. See [Given] for vectors that the caller brings.
+package ingest
