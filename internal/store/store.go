@@ -17,6 +17,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -35,10 +37,24 @@ type PutError struct {
 }
 
 func (e *PutError) Error() string {
-	for id, err := range e.Failed {
-		return fmt.Sprintf("store: %d nodes were not written, one of them %s: %v", len(e.Failed), id, err)
+	if len(e.Failed) == 0 {
+		return "store: no node failed"
 	}
-	return "store: no node failed"
+	id := e.ids()[0]
+	return fmt.Sprintf("store: %d nodes were not written, one of them %s: %v", len(e.Failed), id, e.Failed[id])
+}
+
+// Unwrap returns what went wrong, so that [errors.Is] finds [ErrWidth] or [ErrInvalid] in it.
+func (e *PutError) Unwrap() []error {
+	var all []error
+	for _, id := range e.ids() {
+		all = append(all, e.Failed[id])
+	}
+	return all
+}
+
+func (e *PutError) ids() []tree.ID {
+	return slices.SortedFunc(maps.Keys(e.Failed), tree.ID.Compare)
 }
 
 // Fields says what to read beside ids, level, provenance and life: text, vector and metadata cost I/O.

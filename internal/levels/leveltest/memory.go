@@ -1,0 +1,205 @@
+package leveltest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/queue"
+)
+
+// Memory implements the four ports of package levels in memory. Records are kept as JSON, as real
+// implementations keep them, so that what doesn't survive encoding doesn't survive here either.
+type Memory struct {
+	now func() time.Time
+
+	mu       sync.Mutex
+	barriers map[queue.Level]*memoryBarrier
+	leases   map[string]levels.Lease // a released one has no holder
+	states   map[string][]byte
+	progress map[string][]byte
+	wishes   map[[2]string]string
+	corpora  map[string][]byte
+	plans    map[queue.Level][]byte
+	trees    map[string][]byte
+}
+
+var (
+	_ levels.Barrier = (*Memory)(nil)
+	_ levels.Builds  = (*Memory)(nil)
+	_ levels.Plans   = (*Memory)(nil)
+	_ levels.Corpora = (*memoryCorpora)(nil)
+)
+
+type memoryBarrier struct {
+	digest     string
+	total      int
+	done, dead map[int]bool
+	usage      mapreduce.Usage
+}
+
+// NewMemory returns an empty Memory whose leases follow the wall clock.
+func NewMemory() *Memory { return NewMemoryAt(time.Now) }
+
+// NewMemoryAt returns an empty Memory whose leases follow now.
+func NewMemoryAt(now func() time.Time) *Memory {
+	return &Memory{
+		now: now, barriers: map[queue.Level]*memoryBarrier{}, leases: map[string]levels.Lease{},
+		states: map[string][]byte{}, progress: map[string][]byte{}, wishes: map[[2]string]string{},
+		corpora: map[string][]byte{}, plans: map[queue.Level][]byte{}, trees: map[string][]byte{},
+	}
+}
+
+// Corpora returns the records of corpora. They are a type of their own since Load and Drop mean something else
+// there.
+func (m *Memory) Corpora() levels.Corpora { return (*memoryCorpora)(m) }
+
+// Open implements [levels.Barrier].
+func (m *Memory) Open(ctx context.Context, level queue.Level, digest string, total int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if total < 0 {
+		return fmt.Errorf("leveltest: barrier of %v: total %d is below 0", level, total)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if b := m.barriers[level]; b != nil && b.digest == digest && b.total == total {
+		return nil
+	}
+	m.barriers[level] = &memoryBarrier{digest: digest, total: total, done: map[int]bool{}, dead: map[int]bool{}}
+	return nil
+}
+
+// Mark implements [levels.Barrier].
+func (m *Memory) Mark(ctx context.Context, level queue.Level, digest string, marks ...levels.Mark) (levels.Count, error) {
+	if err := ctx.Err(); err != nil {
+		return levels.Count{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.open(level)
+	if err != nil {
+		return levels.Count{}, err
+	}
+	if b.digest != digest {
+		return levels.Count{}, fmt.Errorf("leveltest: barrier of %v with digest %s: %w", level, digest, levels.ErrNotOpen)
+	}
+	for _, mark := range marks {
+		if mark.Position < 0 || mark.Position >= b.total || mark.Outcome != levels.Done && mark.Outcome != levels.Dead {
+			return levels.Count{}, fmt.Errorf("leveltest: barrier of %v: can't mark position %d of %d as %q", level, mark.Position, b.total, mark.Outcome)
+		}
+	}
+	for _, mark := range marks {
+		switch p := mark.Position; {
+		case b.done[p]:
+		case mark.Outcome == levels.Done:
+			b.done[p] = true
+			delete(b.dead, p)
+			b.usage = b.usage.Add(mark.Usage)
+		default:
+			b.dead[p] = true
+		}
+	}
+	return b.count(), nil
+}
+
+// Count implements [levels.Barrier].
+func (m *Memory) Count(ctx context.Context, level queue.Level) (levels.Count, error) {
+	if err := ctx.Err(); err != nil {
+		return levels.Count{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.open(level)
+	if err != nil {
+		return levels.Count{}, err
+	}
+	return b.count(), nil
+}
+
+// Positions implements [levels.Barrier].
+func (m *Memory) Positions(ctx context.Context, level queue.Level, outcome levels.Outcome) ([]int, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.open(level)
+	if err != nil {
+		return nil, err
+	}
+	switch outcome {
+	case levels.Done:
+		return slices.Sorted(maps.Keys(b.done)), nil
+	case levels.Dead:
+		return slices.Sorted(maps.Keys(b.dead)), nil
+	}
+	return nil, fmt.Errorf("leveltest: barrier of %v: no outcome is called %q", level, outcome)
+}
+
+// Clear implements [levels.Barrier].
+func (m *Memory) Clear(ctx context.Context, level queue.Level, positions []int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.open(level)
+	if err != nil {
+		return err
+	}
+	for _, p := range positions {
+		delete(b.dead, p)
+	}
+	return nil
+}
+
+// Drop implements [levels.Barrier].
+func (m *Memory) Drop(ctx context.Context, corpus, build string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.barriers, func(l queue.Level, _ *memoryBarrier) bool { return l.Corpus == corpus && l.Build == build })
+	return nil
+}
+
+func (m *Memory) open(level queue.Level) (*memoryBarrier, error) {
+	if b := m.barriers[level]; b != nil {
+		return b, nil
+	}
+	return nil, fmt.Errorf("leveltest: barrier of %v: %w", level, levels.ErrNotOpen)
+}
+
+func (b *memoryBarrier) count() levels.Count {
+	return levels.Count{Total: b.total, Done: len(b.done), Dead: len(b.dead), Usage: b.usage}
+}
+
+// encode panics since every record of package levels encodes.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("leveltest: a record always encodes: " + err.Error())
+	}
+	return b
+}
+
+// decode reads a record; one that isn't there is levels.ErrNotFound.
+func decode[T any](b []byte, what string) (*T, error) {
+	if b == nil {
+		return nil, fmt.Errorf("leveltest: %s: %w", what, levels.ErrNotFound)
+	}
+	var v T
+	if err := json.Unmarshal(b, &v); err != nil {
+		return nil, fmt.Errorf("leveltest: %s: %w", what, err)
+	}
+	return &v, nil
+}

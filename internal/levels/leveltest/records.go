@@ -1,0 +1,256 @@
+package leveltest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/queue"
+)
+
+// Acquire implements [levels.Builds].
+func (m *Memory) Acquire(ctx context.Context, corpus, holder string, ttl time.Duration, floor int64) (levels.Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return levels.Lease{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	old := m.leases[corpus]
+	if old.Holder != "" && old.Holder != holder && old.Until.After(now) {
+		return levels.Lease{}, fmt.Errorf("leveltest: corpus %s: %w, %s", corpus, levels.ErrHeld, old.Holder)
+	}
+	lease := levels.Lease{Corpus: corpus, Holder: holder, Epoch: max(old.Epoch, floor) + 1, Until: now.Add(ttl)}
+	m.leases[corpus] = lease
+	return lease, nil
+}
+
+// Renew implements [levels.Builds].
+func (m *Memory) Renew(ctx context.Context, lease levels.Lease, ttl time.Duration) (levels.Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return levels.Lease{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.fence(lease); err != nil {
+		return levels.Lease{}, err
+	}
+	lease.Until = m.now().Add(ttl)
+	m.leases[lease.Corpus] = lease
+	return lease, nil
+}
+
+// Release implements [levels.Builds].
+func (m *Memory) Release(ctx context.Context, lease levels.Lease) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fence(lease) == nil {
+		// The epoch stays, so that the next one is greater.
+		m.leases[lease.Corpus] = levels.Lease{Corpus: lease.Corpus, Epoch: lease.Epoch}
+	}
+	return nil
+}
+
+// Save implements [levels.Builds].
+func (m *Memory) Save(ctx context.Context, lease levels.Lease, state *levels.State) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.fence(lease); err != nil {
+		return err
+	}
+	m.states[lease.Corpus] = encode(state)
+	return nil
+}
+
+// Load implements [levels.Builds].
+func (m *Memory) Load(ctx context.Context, corpus string) (*levels.State, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return decode[levels.State](m.states[corpus], "build of corpus "+corpus)
+}
+
+// Report implements [levels.Builds].
+func (m *Memory) Report(ctx context.Context, corpus string, p levels.Progress) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.progress[corpus] = encode(p)
+	return nil
+}
+
+// Progress implements [levels.Builds].
+func (m *Memory) Progress(ctx context.Context, corpus string) (levels.Progress, error) {
+	if err := ctx.Err(); err != nil {
+		return levels.Progress{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, err := decode[levels.Progress](m.progress[corpus], "progress of corpus "+corpus)
+	if err != nil {
+		return levels.Progress{}, err
+	}
+	return *p, nil
+}
+
+// RequestStop implements [levels.Builds].
+func (m *Memory) RequestStop(ctx context.Context, corpus, build, wish string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wishes[[2]string{corpus, build}] = wish
+	return nil
+}
+
+// StopRequested implements [levels.Builds].
+func (m *Memory) StopRequested(ctx context.Context, corpus, build string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wishes[[2]string{corpus, build}], nil
+}
+
+func (m *Memory) fence(lease levels.Lease) error {
+	if now := m.leases[lease.Corpus]; now.Epoch != lease.Epoch || now.Holder != lease.Holder {
+		return fmt.Errorf("leveltest: corpus %s: epoch %d of %s: %w, epoch %d", lease.Corpus, lease.Epoch, lease.Holder, levels.ErrFenced, now.Epoch)
+	}
+	return nil
+}
+
+// PutPlan implements [levels.Plans].
+func (m *Memory) PutPlan(ctx context.Context, p *levels.Plan) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.plans[p.Of()] = encode(p)
+	return nil
+}
+
+// Plan implements [levels.Plans].
+func (m *Memory) Plan(ctx context.Context, level queue.Level) (*levels.Plan, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, err := decode[levels.Plan](m.plans[level], fmt.Sprintf("plan of %v", level))
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Verify(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// DropPlans implements [levels.Plans].
+func (m *Memory) DropPlans(ctx context.Context, corpus, build string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.plans, func(l queue.Level, _ []byte) bool { return l.Corpus == corpus && l.Build == build })
+	return nil
+}
+
+// PutTree implements [levels.Plans].
+func (m *Memory) PutTree(ctx context.Context, c *levels.Corpus) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.trees[c.Name] = encode(c)
+	return nil
+}
+
+// Tree implements [levels.Plans].
+func (m *Memory) Tree(ctx context.Context, corpus string) (*levels.Corpus, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return decode[levels.Corpus](m.trees[corpus], "tree of corpus "+corpus)
+}
+
+// memoryCorpora implements [levels.Corpora] on the same memory.
+type memoryCorpora Memory
+
+// Load implements [levels.Corpora].
+func (m *memoryCorpora) Load(ctx context.Context, name string) (*levels.Corpus, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return decode[levels.Corpus](m.corpora[name], "corpus "+name)
+}
+
+// Update implements [levels.Corpora].
+func (m *memoryCorpora) Update(ctx context.Context, name string, change func(*levels.Corpus) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := &levels.Corpus{}
+	if b := m.corpora[name]; b != nil {
+		var err error
+		if c, err = decode[levels.Corpus](b, "corpus "+name); err != nil {
+			return err
+		}
+	}
+	c.Name = name
+	if err := change(c); err != nil {
+		return err
+	}
+	c.Name = name
+	m.corpora[name] = encode(c)
+	return nil
+}
+
+// List implements [levels.Corpora].
+func (m *memoryCorpora) List(ctx context.Context) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.corpora)), nil
+}
+
+// Drop implements [levels.Corpora]. The lease stays, so that no epoch is given out twice.
+func (m *memoryCorpora) Drop(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.corpora, name)
+	delete(m.states, name)
+	delete(m.progress, name)
+	maps.DeleteFunc(m.wishes, func(k [2]string, _ string) bool { return k[0] == name })
+	maps.DeleteFunc(m.barriers, func(l queue.Level, _ *memoryBarrier) bool { return l.Corpus == name })
+	return nil
+}

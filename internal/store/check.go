@@ -1,0 +1,128 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// CheckNode reports, wrapping [ErrInvalid] or [ErrWidth], why a node can't be stored in a corpus whose vectors
+// have width values; 0 stands for a corpus that has no node yet.
+func CheckNode(n *tree.Node, width int) error {
+	switch {
+	case n.ID.IsZero():
+		return fmt.Errorf("%w: a node without an id", ErrInvalid)
+	case n.Level < 0:
+		return fmt.Errorf("%w: level %d is below 0", ErrInvalid, n.Level)
+	case n.Born < 0 || n.Died < 0 || n.Died > tree.Alive:
+		return fmt.Errorf("%w: life from %d to %d is not within 0 to %d", ErrInvalid, n.Born, n.Died, tree.Alive)
+	}
+	for key, value := range n.Metadata {
+		if !validValue(value, true) {
+			return fmt.Errorf("%w: metadata %q is a %T; it must be a string, a finite number, a bool or a list of one of these", ErrInvalid, key, value)
+		}
+	}
+	return CheckVector(n.Vector, width)
+}
+
+// CheckVector reports, wrapping [ErrInvalid] or [ErrWidth], why a vector can't be stored or searched for.
+func CheckVector(v []float32, width int) error {
+	if len(v) == 0 {
+		return fmt.Errorf("%w: the vector is missing", ErrInvalid)
+	}
+	if width != 0 && len(v) != width {
+		return fmt.Errorf("%w: %d values where the corpus has %d", ErrWidth, len(v), width)
+	}
+	zero := true
+	for i, x := range v {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return fmt.Errorf("%w: value %d of the vector is %v", ErrInvalid, i, x)
+		}
+		zero = zero && x == 0
+	}
+	if zero {
+		return fmt.Errorf("%w: every value of the vector is 0", ErrInvalid)
+	}
+	return nil
+}
+
+// Validate reports, wrapping [ErrInvalid], why a store can't take the filter.
+func (f *Filter) Validate() error {
+	if f.MinLevel < 0 {
+		return fmt.Errorf("%w filter: the lowest level %d is below 0", ErrInvalid, f.MinLevel)
+	}
+	if f.MaxLevel >= 0 && f.MaxLevel < f.MinLevel {
+		return fmt.Errorf("%w filter: the highest level %d is below the lowest, %d", ErrInvalid, f.MaxLevel, f.MinLevel)
+	}
+	for key, value := range f.Metadata {
+		if !validValue(value, false) {
+			return fmt.Errorf("%w filter: metadata %q is asked to be a %T; it must be a string, a finite number or a bool", ErrInvalid, key, value)
+		}
+	}
+	return nil
+}
+
+// Validate reports, wrapping [ErrInvalid], why a store can't answer the query; vectors are [CheckVector]'s.
+func (q *Query) Validate() error {
+	if q.Limit < 1 {
+		return fmt.Errorf("%w query: the limit %d is below 1", ErrInvalid, q.Limit)
+	}
+	return q.Filter.Validate()
+}
+
+// Selects reports whether the filter keeps a node.
+func (f *Filter) Selects(n *tree.Node) bool {
+	if f.At != nil && !n.VisibleAt(*f.At) {
+		return false
+	}
+	if n.Level < f.MinLevel || f.MaxLevel >= 0 && n.Level > f.MaxLevel {
+		return false
+	}
+	if len(f.Documents) > 0 && !slices.Contains(f.Documents, n.DocumentID) {
+		return false
+	}
+	return len(f.Metadata) == 0 || n.IsLeaf() && f.SelectsMetadata(n.Metadata)
+}
+
+// SelectsMetadata reports whether a leaf's metadata holds every value of f.Metadata.
+func (f *Filter) SelectsMetadata(metadata map[string]any) bool {
+	for key, want := range f.Metadata {
+		if got, ok := metadata[key]; !ok || !holds(got, want) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds reports whether a value equals want, or is a list with an element that does.
+func holds(got, want any) bool {
+	switch list := got.(type) {
+	case []string:
+		w, ok := want.(string)
+		return ok && slices.Contains(list, w)
+	case []float64:
+		w, ok := want.(float64)
+		return ok && slices.Contains(list, w)
+	case []bool:
+		w, ok := want.(bool)
+		return ok && slices.Contains(list, w)
+	}
+	return reflect.DeepEqual(got, want)
+}
+
+func validValue(value any, lists bool) bool {
+	switch v := value.(type) {
+	case string, bool:
+		return true
+	case float64:
+		return !math.IsNaN(v) && !math.IsInf(v, 0)
+	case []string, []bool:
+		return lists
+	case []float64:
+		return lists && !slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+	}
+	return false
+}
