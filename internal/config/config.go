@@ -1,0 +1,221 @@
+package config
+
+import "time"
+
+// Config is everything that aerie.yaml may say. The zero value is not valid; start from [Default] or [Load].
+type Config struct {
+	// Corpus names the corpus to work on: 1 to 64 of a-z, A-Z, 0-9, "_" and "-", starting with a letter or digit.
+	Corpus string `key:"corpus"`
+
+	Chunking   Chunking   `key:"chunking"`
+	Clustering Clustering `key:"clustering"`
+	Summaries  Summaries  `key:"summaries"`
+	Embeddings Embeddings `key:"embeddings"`
+	Build      Build      `key:"build"`
+	Limits     Limits     `key:"limits"`
+	Queue      Queue      `key:"queue"`
+	State      State      `key:"state"`
+	Store      Store      `key:"store"`
+	Server     Server     `key:"server"`
+	Worker     Worker     `key:"worker"`
+}
+
+// Chunking says how documents are cut into leaves.
+type Chunking struct {
+	// Tokens is the size that leaves are filled up to, 8 to 8192. Sentences stay whole, but for one that is larger.
+	Tokens int `key:"tokens"`
+}
+
+// Clustering says how a level's nodes are grouped; see clustering.Config.
+type Clustering struct {
+	// Mode is raptor, reference, flat or kmeans.
+	Mode string `key:"mode"`
+	// Seed decides every random choice.
+	Seed uint64 `key:"seed"`
+	// Threshold is the posterior above which a node joins a cluster beside its best, in (0, 1).
+	Threshold float64 `key:"threshold"`
+	// ReducedDimensionality is the width of the projection, at least 1.
+	ReducedDimensionality int `key:"reduced_dimensionality"`
+	// MaxClusterTokens is the hard cap on the tokens of a cluster's children, at least 1.
+	MaxClusterTokens int `key:"max_cluster_tokens"`
+	// TargetClusterSize t makes at least n/t clusters; 0 leaves it to the token cap, else at least 2.
+	TargetClusterSize int `key:"target_cluster_size"`
+	// MaxClusters bounds the number of clusters, yielding to the two above; 0 is no bound, else at least 2.
+	MaxClusters int `key:"max_clusters"`
+	// MemoryLimit is the most memory that clustering may plan to use; 0 is what the machine has available.
+	MemoryLimit Bytes `key:"memory_limit"`
+}
+
+// Summaries says who writes summaries, and from what.
+type Summaries struct {
+	// Provider is extractive (built in, no model) or openai (any endpoint of that kind).
+	Provider string `key:"provider"`
+	// BaseURL is the endpoint up to and without /chat/completions; required for openai.
+	BaseURL string `key:"base_url"`
+	// APIKey is sent as a bearer token; empty sends none. Load fills it from APIKeyFile.
+	APIKey Secret `key:"api_key"`
+	// APIKeyFile names a file that holds the key; a relative path in aerie.yaml starts at its folder.
+	APIKeyFile string `key:"api_key_file"`
+	// Model is required for openai.
+	Model string `key:"model"`
+	// ContextTokens is the model's window: prompt, passages and answer together.
+	ContextTokens int `key:"context_tokens"`
+	// MaxOutputTokens bounds an answer, at least 1.
+	MaxOutputTokens int `key:"max_output_tokens"`
+	// Temperature is 0 to 2.
+	Temperature float64 `key:"temperature"`
+	// Prompt holds {chunks} once; empty is the default prompt.
+	Prompt string `key:"prompt"`
+	// Timeout bounds one call, at least 1s.
+	Timeout time.Duration `key:"timeout"`
+	// Extra is sent as it is in every request body; it may not replace what aerie itself sends.
+	Extra map[string]any `key:"extra"`
+	// Embeddings is an endpoint for the vectors of summaries alone.
+	Embeddings SummaryEmbeddings `key:"embeddings"`
+}
+
+// SummaryEmbeddings is an embedding endpoint for summaries alone, such as another server of the model that
+// embedded the leaves. Its vectors must be as wide as the corpus's. Batches, prefixes, timeout and extra are those of [Embeddings].
+type SummaryEmbeddings struct {
+	// Provider is empty (summaries are embedded like leaves), lexical or openai.
+	Provider string `key:"provider"`
+	// BaseURL is required for openai.
+	BaseURL string `key:"base_url"`
+	// APIKey is sent as a bearer token; empty sends none.
+	APIKey Secret `key:"api_key"`
+	// APIKeyFile names a file that holds the key.
+	APIKeyFile string `key:"api_key_file"`
+	// Model is required for openai.
+	Model string `key:"model"`
+}
+
+// Embeddings says who turns texts into vectors.
+type Embeddings struct {
+	// Provider is lexical (built in, no model) or openai.
+	Provider string `key:"provider"`
+	// BaseURL is the endpoint up to and without /embeddings; required for openai.
+	BaseURL string `key:"base_url"`
+	// APIKey is sent as a bearer token; empty sends none.
+	APIKey Secret `key:"api_key"`
+	// APIKeyFile names a file that holds the key.
+	APIKeyFile string `key:"api_key_file"`
+	// Model is required for openai.
+	Model string `key:"model"`
+	// BatchItems and BatchTokens bound one request, both at least 1.
+	BatchItems  int `key:"batch_items"`
+	BatchTokens int `key:"batch_tokens"`
+	// QueryPrefix and PassagePrefix are put before texts, as some encoders want it.
+	QueryPrefix   string `key:"query_prefix"`
+	PassagePrefix string `key:"passage_prefix"`
+	// Timeout bounds one call, at least 1s.
+	Timeout time.Duration `key:"timeout"`
+	// Extra is sent as it is in every request body.
+	Extra map[string]any `key:"extra"`
+}
+
+// Build says when and how a tree is built.
+type Build struct {
+	// Scope is corpus (one tree) or document (a tree for each).
+	Scope string `key:"scope"`
+	// KeepLeaves false leaves the leaves out of search; only with scope document.
+	KeepLeaves bool `key:"keep_leaves"`
+	// GrowthThreshold is the share of a corpus that must have changed since the published build for the next
+	// one to be due, above 0.
+	GrowthThreshold float64 `key:"growth_threshold"`
+	// MinChunks is the number of nodes below which no further level is built, at least 2.
+	MinChunks int `key:"min_chunks"`
+	// MaxDepth is the highest level; 0 is until a level can't be usefully split.
+	MaxDepth int `key:"max_depth"`
+	// Slots is how many summaries one process makes at a time, 1 to 10,000.
+	Slots int `key:"slots"`
+	// MaxAttempts is how often a task may fail before it is buried, at least 1.
+	MaxAttempts int `key:"max_attempts"`
+	// MaxTokens and MaxCost are the budget of one build, input and output together; 0 is none.
+	MaxTokens int     `key:"max_tokens"`
+	MaxCost   float64 `key:"max_cost"`
+	// Prices are by model; a cost is told only for models that stand here.
+	Prices map[string]Price `key:"prices"`
+	// Schedule is a cron expression of five fields; empty is none. Used by the coordinator.
+	Schedule string `key:"schedule"`
+	// TimeZone is that of Schedule, such as Europe/Berlin.
+	TimeZone string `key:"time_zone"`
+}
+
+// Price is what a million tokens cost.
+type Price struct {
+	Input    float64 `key:"input" json:"input"`
+	Output   float64 `key:"output" json:"output"`
+	Currency string  `key:"currency" json:"currency"` // three capital letters; empty in the file is USD
+}
+
+// Limits are those of the whole fleet on the endpoint of summaries; 0 is none.
+type Limits struct {
+	RequestsPerMinute     int `key:"requests_per_minute"`
+	InputTokensPerMinute  int `key:"input_tokens_per_minute"`
+	OutputTokensPerMinute int `key:"output_tokens_per_minute"`
+}
+
+// Queue is where tasks wait.
+type Queue struct {
+	// URL is nats://…, several with commas; empty is in this process, on disk.
+	URL string `key:"url"`
+}
+
+// State is where builds and barriers are kept.
+type State struct {
+	// URL is redis://… or rediss://…; empty is SQLite in the home.
+	URL string `key:"url"`
+}
+
+// Store is where nodes are kept.
+type Store struct {
+	// URL is http(s)://… of Weaviate; empty is SQLite in the home.
+	URL string `key:"url"`
+	// GRPCURL is host:port of its gRPC side; empty is the host of URL at 50051.
+	GRPCURL string `key:"grpc_url"`
+	// APIKey is sent as a bearer token; empty sends none.
+	APIKey Secret `key:"api_key"`
+	// APIKeyFile names a file that holds the key.
+	APIKeyFile string `key:"api_key_file"`
+	// Compat lists other systems whose property names are written too: helix, llama_index.
+	Compat []string `key:"compat"`
+}
+
+// Server is the coordinator's HTTP side.
+type Server struct {
+	// Listen is host:port of the coordinator.
+	Listen string `key:"listen"`
+	// URL makes every command of aerie a client of that coordinator; empty works on the home.
+	URL string `key:"url"`
+}
+
+// Worker is the worker daemon's own.
+type Worker struct {
+	// Listen is host:port of health and metrics; empty is none.
+	Listen string `key:"listen"`
+	// Grace is the time to finish on SIGTERM, at least 1s.
+	Grace time.Duration `key:"grace"`
+}
+
+// Default returns the configuration of an empty aerie.yaml.
+func Default() *Config {
+	return &Config{
+		Corpus:   "default",
+		Chunking: Chunking{Tokens: 100},
+		Clustering: Clustering{
+			Mode: "raptor", Seed: 224, Threshold: 0.1, ReducedDimensionality: 10, MaxClusterTokens: 3500,
+		},
+		Summaries: Summaries{
+			Provider: "extractive", ContextTokens: 8192, MaxOutputTokens: 200, Timeout: 120 * time.Second,
+		},
+		Embeddings: Embeddings{
+			Provider: "lexical", BatchItems: 64, BatchTokens: 8192, Timeout: 120 * time.Second,
+		},
+		Build: Build{
+			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, MinChunks: 5, Slots: 8, MaxAttempts: 5,
+			TimeZone: "UTC",
+		},
+		Server: Server{Listen: "127.0.0.1:7744"},
+		Worker: Worker{Listen: "127.0.0.1:7745", Grace: 60 * time.Second},
+	}
+}

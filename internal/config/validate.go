@@ -1,0 +1,206 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// corpusName is what fits into a queue's subject, a file name and a database's class name alike.
+var corpusName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// minPassageTokens is the least room for text that a prompt must leave beside itself and the answer. Less than
+// that, and a summary would be made of crumbs.
+const minPassageTokens = 64
+
+// Placeholder stands in a prompt for the passages.
+const Placeholder = "{chunks}"
+
+// Validate returns an *Error for the first key that is out of range, or that another one contradicts.
+func (c *Config) Validate() error {
+	if !corpusName.MatchString(c.Corpus) {
+		return wrong("corpus", c.Corpus, `1 to 64 letters (a-z, A-Z), digits, "-" or "_", and start with a letter or digit`)
+	}
+	if v := c.Chunking.Tokens; v < 8 || v > 8192 {
+		return wrong("chunking.tokens", v, "from 8 to 8192")
+	}
+	for _, check := range []func() error{
+		c.Clustering.validate, c.Summaries.validate, c.Embeddings.validate, c.validateBuild, c.Limits.validate,
+		c.validateFleet,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Clustering) validate() error {
+	if err := oneOf("clustering.mode", c.Mode, "raptor", "reference", "flat", "kmeans"); err != nil {
+		return err
+	}
+	if !(c.Threshold > 0 && c.Threshold < 1) {
+		return wrong("clustering.threshold", c.Threshold, "above 0 and below 1")
+	}
+	return cmp.Or(
+		atLeast("clustering.reduced_dimensionality", c.ReducedDimensionality, 1),
+		atLeast("clustering.max_cluster_tokens", c.MaxClusterTokens, 1),
+		zeroOrAtLeast("clustering.target_cluster_size", c.TargetClusterSize, "the token cap decides", 2),
+		zeroOrAtLeast("clustering.max_clusters", c.MaxClusters, "no limit", 2),
+		notNegative("clustering.memory_limit", c.MemoryLimit, "what the machine has available"),
+	)
+}
+
+func (s *Summaries) validate() error {
+	if err := oneOf("summaries.provider", s.Provider, "extractive", "openai"); err != nil {
+		return err
+	}
+	if err := endpoint("summaries", s.Provider, s.BaseURL, s.Model); err != nil {
+		return err
+	}
+	if err := cmp.Or(
+		atLeast("summaries.context_tokens", s.ContextTokens, 1),
+		atLeast("summaries.max_output_tokens", s.MaxOutputTokens, 1),
+		atLeastDuration("summaries.timeout", s.Timeout, time.Second),
+		reserved("summaries.extra", s.Extra, "model", "messages", "stream", "n"),
+	); err != nil {
+		return err
+	}
+	if !(s.Temperature >= 0 && s.Temperature <= 2) {
+		return wrong("summaries.temperature", s.Temperature, "from 0 to 2")
+	}
+	if n := strings.Count(s.Prompt, Placeholder); s.Prompt != "" && n != 1 {
+		return wrongly("summaries.prompt", s.Prompt, "it must hold %s once, where the passages go, and holds it %d times", Placeholder, n)
+	}
+	// A token of a prompt is about four bytes; the exact check is made with the tokenizer, when a build starts.
+	need := s.MaxOutputTokens + len(s.Prompt)/4 + minPassageTokens
+	if s.ContextTokens < need {
+		return wrongly("summaries.context_tokens", s.ContextTokens,
+			"it must be at least %d, to hold max_output_tokens (%d), the prompt (about %d) and %d tokens of text",
+			need, s.MaxOutputTokens, len(s.Prompt)/4, minPassageTokens)
+	}
+	if s.Embeddings.Provider == "" {
+		for _, field := range [][2]string{{"base_url", s.Embeddings.BaseURL}, {"model", s.Embeddings.Model}} {
+			if field[1] != "" {
+				return missing("summaries.embeddings.provider", "summaries.embeddings."+field[0]+
+					" is set and needs it: lexical or openai")
+			}
+		}
+		return nil
+	}
+	if err := oneOf("summaries.embeddings.provider", s.Embeddings.Provider, "lexical", "openai"); err != nil {
+		return err
+	}
+	return endpoint("summaries.embeddings", s.Embeddings.Provider, s.Embeddings.BaseURL, s.Embeddings.Model)
+}
+
+func (e *Embeddings) validate() error {
+	if err := oneOf("embeddings.provider", e.Provider, "lexical", "openai"); err != nil {
+		return err
+	}
+	return cmp.Or(
+		endpoint("embeddings", e.Provider, e.BaseURL, e.Model),
+		atLeast("embeddings.batch_items", e.BatchItems, 1),
+		atLeast("embeddings.batch_tokens", e.BatchTokens, 1),
+		atLeastDuration("embeddings.timeout", e.Timeout, time.Second),
+		reserved("embeddings.extra", e.Extra, "model", "input", "encoding_format"),
+	)
+}
+
+func (c *Config) validateBuild() error {
+	b := &c.Build
+	if err := oneOf("build.scope", b.Scope, "corpus", "document"); err != nil {
+		return err
+	}
+	if !b.KeepLeaves && b.Scope != "document" {
+		return wrong("build.keep_leaves", b.KeepLeaves, "true, unless build.scope is document")
+	}
+	if !(b.GrowthThreshold > 0) || math.IsInf(b.GrowthThreshold, 0) {
+		return wrong("build.growth_threshold", b.GrowthThreshold, "a number above 0, such as 0.10 for 10 %")
+	}
+	if v := b.Slots; v < 1 || v > 10_000 {
+		return wrong("build.slots", v, "from 1 to 10000")
+	}
+	if err := cmp.Or(
+		atLeast("build.min_chunks", b.MinChunks, 2),
+		notNegative("build.max_depth", b.MaxDepth, "no limit"),
+		atLeast("build.max_attempts", b.MaxAttempts, 1),
+		notNegative("build.max_tokens", b.MaxTokens, "no budget"),
+		notNegative("build.max_cost", b.MaxCost, "no budget"),
+		schedule("build.schedule", b.Schedule),
+	); err != nil {
+		return err
+	}
+	if _, err := time.LoadLocation(b.TimeZone); err != nil || b.TimeZone == "" {
+		return wrong("build.time_zone", b.TimeZone, "the name of a time zone, such as UTC or Europe/Berlin")
+	}
+	return c.validatePrices()
+}
+
+var currency = regexp.MustCompile(`^[A-Z]{3}$`)
+
+func (c *Config) validatePrices() error {
+	known := ""
+	for _, model := range slices.Sorted(maps.Keys(c.Build.Prices)) {
+		p := c.Build.Prices[model]
+		for _, side := range []struct {
+			name  string
+			price float64
+		}{{"input", p.Input}, {"output", p.Output}} {
+			if !(side.price >= 0) || math.IsInf(side.price, 0) {
+				return &Error{Key: "build.prices", problem: fmt.Sprintf(
+					"build.prices of %q has %s %v%s; it must be 0 or more, per million tokens", model, side.name, side.price, wherePlace)}
+			}
+		}
+		if !currency.MatchString(p.Currency) {
+			return &Error{Key: "build.prices", problem: fmt.Sprintf(
+				"build.prices of %q has currency %q%s; it must be three capital letters such as USD", model, p.Currency, wherePlace)}
+		}
+		if known != "" && known != p.Currency {
+			return &Error{Key: "build.prices", problem: fmt.Sprintf(
+				"build.prices has both %s and %s%s; use one currency, since budgets are sums", known, p.Currency, wherePlace)}
+		}
+		known = p.Currency
+	}
+	if c.Build.MaxCost > 0 && c.Summaries.Provider == "openai" {
+		if _, ok := c.Build.Prices[c.Summaries.Model]; !ok {
+			return wrongly("build.max_cost", c.Build.MaxCost, "it needs the price of %q in build.prices, such as {%q: {input: 0.15, output: 0.60}}",
+				c.Summaries.Model, c.Summaries.Model)
+		}
+	}
+	return nil
+}
+
+func (l *Limits) validate() error {
+	return cmp.Or(
+		notNegative("limits.requests_per_minute", l.RequestsPerMinute, "no limit"),
+		notNegative("limits.input_tokens_per_minute", l.InputTokensPerMinute, "no limit"),
+		notNegative("limits.output_tokens_per_minute", l.OutputTokensPerMinute, "no limit"),
+	)
+}
+
+func (c *Config) validateFleet() error {
+	if err := cmp.Or(
+		address("queue.url", c.Queue.URL, "nats", "tls", "ws", "wss"),
+		address("state.url", c.State.URL, "redis", "rediss"),
+		address("store.url", c.Store.URL, "http", "https"),
+		hostPort("store.grpc_url", c.Store.GRPCURL, true),
+		hostPort("server.listen", c.Server.Listen, false),
+		address("server.url", c.Server.URL, "http", "https"),
+		hostPort("worker.listen", c.Worker.Listen, true),
+		atLeastDuration("worker.grace", c.Worker.Grace, time.Second),
+	); err != nil {
+		return err
+	}
+	for _, name := range c.Store.Compat {
+		if err := oneOf("store.compat", name, "helix", "llama_index"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
