@@ -22,6 +22,8 @@ var (
 	ErrTooLarge = errors.New("task too large")
 	// ErrLost: the lease on a delivery is gone, or whether it holds can't be told any more.
 	ErrLost = errors.New("lease lost")
+	// ErrSettled: the delivery has been settled before.
+	ErrSettled = errors.New("delivery is settled already")
 	// ErrUnavailable: the queue can't be reached.
 	ErrUnavailable = errors.New("queue unavailable")
 )
@@ -69,10 +71,13 @@ type Buried struct {
 }
 
 // Delivery is a task in the hands of one worker, under a lease that runs out unless it is extended.
-// Each delivery is settled once, by Done, Retry or Bury; what follows is an error.
+// Each delivery is settled once, by Done, Retry or Bury; what follows is ErrSettled. One that failed with
+// ErrUnavailable, or with the end of its context, may be repeated. Retry and Bury under a lost lease change nothing and
+// return ErrLost; Done under a lost lease counts, since the work is done.
 type Delivery interface {
 	Task() Task
-	// Extend renews the lease. ErrLost says that the work should stop.
+	// Extend renews the lease. ErrLost says that the work should stop; after any other error the lease still
+	// holds, and Extend should be tried again soon.
 	Extend(ctx context.Context) error
 	// Done removes the task from the queue, and returns when the queue has confirmed it.
 	Done(ctx context.Context) error

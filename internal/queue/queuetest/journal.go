@@ -1,0 +1,111 @@
+package queuetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// MemoryJournal is a journal in memory that keeps the contract of llm.Journal.
+type MemoryJournal struct {
+	mu       sync.Mutex
+	entries  map[string]llm.Entry
+	attempts map[attemptKey]llm.Attempts
+}
+
+type attemptKey struct {
+	build string
+	task  tree.ID
+}
+
+// NewJournal returns an empty journal.
+func NewJournal() *MemoryJournal {
+	return &MemoryJournal{entries: map[string]llm.Entry{}, attempts: map[attemptKey]llm.Attempts{}}
+}
+
+// Lookup implements llm.Journal.
+func (j *MemoryJournal) Lookup(ctx context.Context, key string) (llm.Entry, error) {
+	if err := checkKey(ctx, key); err != nil {
+		return llm.Entry{}, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, ok := j.entries[key]
+	if !ok {
+		return llm.Entry{}, fmt.Errorf("queuetest: key %s: %w", key, llm.ErrNotFound)
+	}
+	return e, nil
+}
+
+// Record implements llm.Journal.
+func (j *MemoryJournal) Record(ctx context.Context, key string, e llm.Entry) error {
+	if err := checkKey(ctx, key); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, taken := j.entries[key]; !taken {
+		j.entries[key] = e
+	}
+	return nil
+}
+
+// Begin implements llm.Journal.
+func (j *MemoryJournal) Begin(ctx context.Context, build string, task tree.ID) (llm.Attempts, error) {
+	return j.count(ctx, build, task, func(a *llm.Attempts) { a.Started++ })
+}
+
+// End implements llm.Journal.
+func (j *MemoryJournal) End(ctx context.Context, build string, task tree.ID, failed bool) error {
+	_, err := j.count(ctx, build, task, func(a *llm.Attempts) {
+		if failed {
+			a.Failed++
+		} else {
+			a.Returned++
+		}
+	})
+	return err
+}
+
+// Forget implements llm.Journal.
+func (j *MemoryJournal) Forget(ctx context.Context, build string, task tree.ID) error {
+	_, err := j.count(ctx, build, task, func(a *llm.Attempts) { *a = llm.Attempts{} })
+	return err
+}
+
+// Entries returns the number of answers.
+func (j *MemoryJournal) Entries() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.entries)
+}
+
+func (j *MemoryJournal) count(ctx context.Context, build string, task tree.ID, f func(*llm.Attempts)) (llm.Attempts, error) {
+	if err := ctx.Err(); err != nil {
+		return llm.Attempts{}, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	key := attemptKey{build: build, task: task}
+	a := j.attempts[key]
+	f(&a)
+	j.attempts[key] = a
+	return a, nil
+}
+
+func checkKey(ctx context.Context, key string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	valid := len(key) == 64
+	for _, c := range []byte(key) {
+		valid = valid && (c >= '0' && c <= '9' || c >= 'a' && c <= 'f')
+	}
+	if !valid {
+		return fmt.Errorf("queuetest: journal key %q is not 64 lower-case hexadecimal digits", key)
+	}
+	return nil
+}

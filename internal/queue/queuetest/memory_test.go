@@ -1,0 +1,46 @@
+package queuetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/aerie-rag/aerie/internal/queue"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestMemory(t *testing.T) {
+	Run(t, func(*testing.T) Opened {
+		m := NewMemory(MemoryConfig{Lease: 500 * time.Millisecond})
+		return Opened{
+			Queue: m, Lease: 500 * time.Millisecond, DropsLeases: true,
+			Restart: func() queue.Queue { m.Restart(); return m },
+		}
+	})
+}
+
+func TestMemoryByManualClock(t *testing.T) {
+	clock := NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	m := NewMemory(MemoryConfig{Lease: time.Minute, Clock: clock})
+	publish(t, m, Tasks("corpus", "build", 1, 1)...)
+	first := receive(t, m)
+	clock.Advance(59 * time.Second)
+	if err := first.Extend(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(59 * time.Second)
+	ended, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := m.Receive(ended); err == nil {
+		t.Fatal("received a task under lease")
+	}
+	clock.Advance(time.Second)
+	wantError(t, "extend", first.Extend(t.Context()), queue.ErrLost)
+	done(t, receive(t, m))
+	if n := m.InHand(); n != 0 {
+		t.Errorf("%d tasks in hand, want 0", n)
+	}
+}
