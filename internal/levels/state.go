@@ -58,8 +58,9 @@ type State struct {
 	Recipe     string `json:"recipe"`
 	// Config is the hash of everything that shapes the plans; a build is resumed only under the same.
 	Config   string   `json:"config"`
-	Baseline Baseline `json:"baseline"` // the corpus when level 1 was planned
-	Trigger  string   `json:"trigger"`  // why it started
+	Baseline Baseline `json:"baseline"`  // the corpus when level 1 was planned
+	Trigger  string   `json:"trigger"`   // why it started
+	MaxDepth int      `json:"max_depth"` // levels at most; 0: no limit
 
 	Status Status  `json:"status"`
 	Why    string  `json:"why"` // for Degraded, Failed, Cancelled, Paused: one sentence

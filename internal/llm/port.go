@@ -48,8 +48,8 @@ type Journal interface {
 	Record(ctx context.Context, key string, e Entry) error
 	// Begin counts the start of an attempt at a task of a build and returns the counts, this start included.
 	Begin(ctx context.Context, build string, task tree.ID) (Attempts, error)
-	// End counts how an attempt ended that did not succeed.
-	End(ctx context.Context, build string, task tree.ID, failed bool) error
+	// End counts how an attempt ended that did not succeed, and returns the counts after that.
+	End(ctx context.Context, build string, task tree.ID, failed bool) (Attempts, error)
 	// Forget sets a task's counts to zero.
 	Forget(ctx context.Context, build string, task tree.ID) error
 }
