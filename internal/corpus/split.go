@@ -1,0 +1,279 @@
+package corpus
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Shares of the budget that steer the packing.
+const (
+	// fullShare of the budget filled, a chunk ends before a heading.
+	fullShare = 0.6
+	// tinyShare of the budget or less, a chunk is put to the one before it if that fits.
+	tinyShare = 0.25
+)
+
+// Chunk is a piece of a text.
+type Chunk struct {
+	// Text is text[Start:End] of what was cut. It begins and ends with something other than white space, but for
+	// the indentation of a first line of code.
+	Text       string
+	Start, End int
+	Tokens     int // of Text
+}
+
+// Split cuts a text into chunks of at most a budget of tokens, at least 1. Only a single rune that is over the budget by itself
+// makes a larger one. Text that is only white space gives none. The time is linear in the text.
+//
+// The chunks end at sentence ends, and hold whole headings, list items and lines of code or tables. What is over the
+// budget by itself is cut at line breaks if it is code, else after clauses, else between words, else between
+// graphemes. A heading stays with what follows.
+func Split(text string, tokens int, counter *Counter) []Chunk {
+	if tokens < 1 {
+		panic("corpus: a budget of less than one token")
+	}
+	p := packer{cutter: cutter{text: text, budget: tokens, counter: counter}}
+	p.collect()
+	return p.pack()
+}
+
+// unit is what a chunk ends before or after, and is never cut.
+type unit struct {
+	span
+	tokens  int  // with the white space before it: an estimate of what it adds to a chunk
+	begins  bool // a chunk that is full enough ends before it
+	holds   bool // the next unit should be in the same chunk
+	indents bool // code at the start of its line
+}
+
+// packer packs units into chunks.
+type packer struct {
+	cutter
+	units []unit
+	flat  []byte
+	spans []span
+}
+
+// collect finds the units of the text.
+func (p *packer) collect() {
+	ls, bs := findBlocks(p.text)
+	for i, b := range bs {
+		first := len(p.units)
+		end := ls[b.hi-1].end
+		switch b.kind {
+		case heading:
+			p.add(span{ls[b.lo].first, end}, atClause)
+		case item:
+			if s := (span{ls[b.lo].first, end}); p.count(s) <= p.budget {
+				p.add(s, atClause)
+				break
+			}
+			fallthrough
+		case prose:
+			p.sentences(ls[b.lo:b.hi])
+		case rows:
+			for _, l := range ls[b.lo:b.hi] {
+				p.add(span{l.first, l.end}, atClause)
+			}
+		}
+		if first == len(p.units) {
+			continue
+		}
+		p.units[first].indents = b.code
+		title := b.kind == heading || b.alone
+		p.units[first].begins = p.units[first].begins || b.kind == heading
+		if last := &p.units[len(p.units)-1]; i+1 < len(bs) && (title || leadsIn(p.text[last.start:last.end])) {
+			last.holds = true
+		}
+		if title {
+			for j := first; j < len(p.units)-1; j++ {
+				p.units[j].holds = true
+			}
+		}
+	}
+}
+
+// leadsIn reports whether a paragraph announces what follows it.
+func leadsIn(s string) bool { return strings.HasSuffix(s, ":") || strings.HasSuffix(s, "：") }
+
+func (p *packer) count(s span) int { return p.counter.Count(p.text[s.start:s.end]) }
+
+// sentences adds the sentences of a paragraph.
+func (p *packer) sentences(ls []line) {
+	start, end := ls[0].first, ls[len(ls)-1].end
+	p.flat = append(p.flat[:0], p.text[start:end]...)
+	unwrapped := longest(p.text, ls) > 200
+	from := start
+	p.spans = p.spans[:0]
+	for i, l := range ls[:len(ls)-1] {
+		if unwrapped {
+			// Nobody wraps lines this wide: each is a paragraph.
+			p.spans = sentencesOf(p.spans, p.text[from:l.end], from)
+			from = ls[i+1].first
+			continue
+		}
+		for j := l.end; j < ls[i+1].first; j++ {
+			if b := p.flat[j-start]; b == '\n' || b == '\r' {
+				p.flat[j-start] = ' '
+			}
+		}
+	}
+	p.spans = sentencesOf(p.spans, string(p.flat[from-start:]), from)
+	for _, s := range p.spans {
+		p.add(s, atClause)
+	}
+}
+
+// longest returns the length of the longest line in runes.
+func longest(text string, ls []line) int {
+	n := 0
+	for _, l := range ls {
+		if l.end-l.first > n {
+			n = max(n, utf8.RuneCountInString(text[l.first:l.end]))
+		}
+	}
+	return n
+}
+
+// add adds a unit, cut into several from a level on if it is over the budget.
+func (p *packer) add(s span, level int) {
+	if p.count(s) <= p.budget {
+		p.unit(s)
+		return
+	}
+	first := len(p.units)
+	for _, part := range p.cut(nil, s, level) {
+		p.unit(part)
+	}
+	// The start of a sentence that must be cut isn't torn off into a chunk that is full enough without it.
+	p.units[first].begins = true
+}
+
+func (p *packer) unit(s span) {
+	from := s.start
+	if n := len(p.units); n > 0 {
+		from = p.units[n-1].end
+	}
+	p.units = append(p.units, unit{span: s, tokens: p.count(span{from, s.end})})
+}
+
+// pack makes the chunks.
+func (p *packer) pack() []Chunk {
+	var cuts []int // index of the first unit of each chunk
+	for lo := 0; lo < len(p.units); {
+		cuts = append(cuts, lo)
+		lo = p.fill(lo)
+	}
+	cuts = p.mend(cuts)
+	out := make([]Chunk, 0, len(cuts))
+	for i, lo := range cuts {
+		hi := len(p.units)
+		if i+1 < len(cuts) {
+			hi = cuts[i+1]
+		}
+		s := p.range_(lo, hi)
+		out = append(out, Chunk{Text: p.text[s.start:s.end], Start: s.start, End: s.end, Tokens: p.count(s)})
+	}
+	return out
+}
+
+// range_ returns the text of the units lo <= i < hi.
+func (p *packer) range_(lo, hi int) span {
+	s := span{p.units[lo].start, p.units[hi-1].end}
+	if !p.units[lo].indents {
+		return s
+	}
+	// Code keeps the indentation of its first line, unless that would put it over the budget.
+	for s.start > 0 {
+		r, size := utf8.DecodeLastRuneInString(p.text[:s.start])
+		if r == '\n' || r == '\r' || r == '\f' || !unicode.IsSpace(r) {
+			break
+		}
+		s.start -= size
+	}
+	if p.count(s) > p.budget {
+		s.start = p.units[lo].start
+	}
+	return s
+}
+
+// fill returns the end of the chunk that starts with unit lo.
+func (p *packer) fill(lo int) int {
+	full := int(fullShare * float64(p.budget))
+	sum := p.count(p.units[lo].span)
+	hi := lo + 1
+	for ; hi < len(p.units); hi++ {
+		u := &p.units[hi]
+		if u.begins && sum >= full && !p.units[hi-1].holds {
+			break
+		}
+		if sum+u.tokens <= p.budget {
+			sum += u.tokens
+			continue
+		}
+		exact := p.count(p.range_(lo, hi+1))
+		if exact > p.budget {
+			break
+		}
+		sum = exact
+	}
+	for hi > lo+1 && p.count(p.range_(lo, hi)) > p.budget {
+		hi--
+	}
+	return p.hold(lo, hi)
+}
+
+// hold takes the units off the end of a chunk that should stay with what follows, if they can.
+func (p *packer) hold(lo, hi int) int {
+	if hi == len(p.units) {
+		return hi
+	}
+	end := hi
+	for end > lo && p.units[end-1].holds {
+		end--
+	}
+	if end == lo || end == hi || p.count(p.range_(end, hi+1)) > p.budget {
+		return hi
+	}
+	return end
+}
+
+// mend puts tiny chunks to the one before, or moves units from the end of that one to them.
+func (p *packer) mend(cuts []int) []int {
+	tiny := int(tinyShare * float64(p.budget))
+	out := cuts[:0]
+	for i, lo := range cuts {
+		hi := len(p.units)
+		if i+1 < len(cuts) {
+			hi = cuts[i+1]
+		}
+		n := len(out)
+		if n == 0 || p.count(p.range_(lo, hi)) > tiny {
+			out = append(out, lo)
+			continue
+		}
+		prev := out[n-1]
+		if p.count(p.range_(prev, hi)) <= p.budget && !p.units[hi-1].holds {
+			continue // one chunk
+		}
+		out = append(out, p.balance(prev, lo, hi))
+	}
+	return out
+}
+
+// balance returns where to part the units prev <= i < hi, parted at lo so far, so that the second part is no longer tiny. The
+// first stays the larger one.
+func (p *packer) balance(prev, lo, hi int) int {
+	best := lo
+	for at := lo - 1; at > prev; at-- {
+		second := p.count(p.range_(at, hi))
+		if second > p.budget || second > p.count(p.range_(prev, at)) {
+			break
+		}
+		if !p.units[at-1].holds {
+			best = at
+		}
+	}
+	return best
+}
