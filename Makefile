@@ -1,0 +1,69 @@
+# aerie: plain `make` prints this help.
+#
+#   make demo     the main job on real text, on this machine, with no server and no network
+#   make check    everything that CI runs
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+GO ?= go
+BIN := bin
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+# The Go race detector needs a C compiler; everything else builds without one.
+RACE := CGO_ENABLED=1 $(GO) test -race
+STATICCHECK := $(GO) tool -modfile=tools/go.mod staticcheck
+
+.PHONY: help
+help: ## print this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: need-go
+need-go:
+	@command -v $(GO) >/dev/null || { echo "aerie needs Go 1.26 or later: see https://go.dev/doc/install" >&2; exit 1; }
+	@$(GO) version | awk '{split(substr($$3, 3), v, "."); if (v[1] < 1 || v[1] == 1 && v[2] < 26) {print "aerie needs Go 1.26 or later; this is " $$3 > "/dev/stderr"; exit 1}}'
+
+.PHONY: need-cc
+need-cc:
+	@command -v $${CC:-gcc} >/dev/null || { echo "the race detector needs a C compiler: apt-get install gcc libc6-dev" >&2; exit 1; }
+
+.PHONY: build
+build: need-go ## leave bin/aerie, bin/coordinator and bin/worker
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/aerie ./cmd/coordinator ./cmd/worker
+
+.PHONY: demo
+demo: build ## the main job on the Go documentation: build a tree, print it, ask it three questions
+	@$(BIN)/aerie demo
+
+.PHONY: test
+test: need-go ## all tests, quickly: the inner loop
+	$(GO) test ./...
+
+.PHONY: race
+race: need-go need-cc ## all tests with the race detector
+	$(RACE) -timeout 20m ./...
+
+.PHONY: format
+format: need-go ## rewrite the code in the standard form
+	gofmt -w $$(git ls-files '*.go')
+
+.PHONY: lint
+lint: need-go ## format, vet and staticcheck, without changing anything
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	  if [ -n "$$unformatted" ]; then echo "not in the standard form (make format):" >&2; echo "$$unformatted" >&2; exit 1; fi
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+
+.PHONY: bench
+bench: need-go ## the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: check
+check: need-go need-cc lint race build ## what CI runs: format, vet, linters, all tests with the race detector, the demo
+	@home=$$(mktemp -d) && trap 'rm -rf "$$home"' EXIT && $(BIN)/aerie demo --home "$$home/.aerie"
+
+.PHONY: clean
+clean: ## remove what make has built
+	rm -rf $(BIN) .cache

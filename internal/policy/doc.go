@@ -1,0 +1,3 @@
+// Package policy holds the house rules that a program can check: which package may import which, and what no file may
+// contain. It has tests only.
+package policy

@@ -1,0 +1,199 @@
+package policy_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/aerie-rag/aerie/"
+
+// rule says what the packages below a folder may import of aerie, and of the standard library not.
+type rule struct {
+	folder string
+	// may lists the folders of aerie that it may import; its own is always allowed.
+	may []string
+	// not lists standard packages that it may not import.
+	not []string
+	why string
+}
+
+var rules = []rule{
+	{"internal/tree", nil, []string{"os", "net"}, "the nouns depend on nothing"},
+	{"internal/npy", nil, nil, "a file format knows no corpus"},
+	{"internal/clustering", nil, []string{"os", "net", "net/http", "math/rand"}, "clustering is pure: vectors in, rows out"},
+	{"internal/mapreduce", nil, []string{"os", "net", "net/http"}, "map-reduce is pure"},
+	{"internal/queue", []string{"internal/tree"}, nil, "a contract knows nouns only"},
+	{"internal/store", []string{"internal/tree"}, nil, "a contract knows nouns only"},
+	{"internal/levels", []string{"internal/tree", "internal/queue", "internal/mapreduce"}, []string{"os", "net", "net/http"}, "the state machine does no I/O"},
+	{"internal/config", []string{"internal/tree", "internal/clustering", "internal/mapreduce", "internal/llm"}, nil, "settings know what they set"},
+	{"internal/corpus", []string{"internal/tree", "internal/npy", "internal/mapreduce"}, nil, "reading knows no store"},
+	{"internal/llm", []string{"internal/tree", "internal/mapreduce"}, nil, "adapters point inwards"},
+	{"internal/sqlite", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/clustering/kernel"}, nil, "adapters point inwards and never at each other"},
+	{"internal/queue/natsqueue", []string{"internal/tree", "internal/queue", "internal/levels", "internal/llm", "internal/mapreduce"}, nil, "adapters point inwards and never at each other"},
+	{"internal/queue/queuetest", []string{"internal/tree", "internal/queue", "internal/llm"}, nil, "suites know contracts only"},
+	{"internal/store/storetest", []string{"internal/tree", "internal/store"}, nil, "suites know contracts only"},
+	{"internal/levels/leveltest", []string{"internal/tree", "internal/levels", "internal/queue", "internal/mapreduce"}, nil, "suites know contracts only"},
+	{"internal/coordinator", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/clustering", "internal/llm"}, nil, "only cmd/ names adapters"},
+	{"internal/worker", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm"}, nil, "only cmd/ names adapters"},
+	{"internal/ingest", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/corpus", "internal/npy"}, nil, "only cmd/ names adapters"},
+	{"internal/retrieve", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm"}, nil, "only cmd/ names adapters"},
+	{"internal/evaluate", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/retrieve"}, nil, "only cmd/ names adapters"},
+}
+
+// root is the module's root.
+const root = "../.."
+
+// TestImports holds the import rules. Tests are free: those of a package may use its adapters.
+func TestImports(t *testing.T) {
+	eachGoFile(t, func(path string, file *ast.File, _ *token.FileSet) {
+		folder := filepath.ToSlash(filepath.Dir(path))
+		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(folder, "cmd/") || folder == "internal/policy" {
+			return
+		}
+		r, ok := ruleFor(folder)
+		if !ok {
+			t.Errorf("%s: no import rule; add one here", folder)
+			return
+		}
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.Contains(r.not, imported) {
+				t.Errorf("%s imports %s: %s", path, imported, r.why)
+			}
+			own, ok := strings.CutPrefix(imported, module)
+			if ok && !below(own, r.folder) && !slices.ContainsFunc(r.may, func(f string) bool { return own == f }) {
+				t.Errorf("%s imports %s: %s", path, own, r.why)
+			}
+		}
+	})
+}
+
+// ruleFor returns the rule with the longest folder that holds the given one.
+func ruleFor(folder string) (rule, bool) {
+	var best rule
+	for _, r := range rules {
+		if below(folder, r.folder) && len(r.folder) > len(best.folder) {
+			best = r
+		}
+	}
+	return best, best.folder != ""
+}
+
+func below(folder, of string) bool { return folder == of || strings.HasPrefix(folder, of+"/") }
+
+// TestPackageComments holds that every package says what it is.
+func TestPackageComments(t *testing.T) {
+	comments := make(map[string]string)
+	eachGoFile(t, func(path string, file *ast.File, _ *token.FileSet) {
+		folder := filepath.Dir(path)
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		comments[folder] += file.Doc.Text()
+	})
+	for folder, text := range comments {
+		if len(strings.Fields(text)) < 8 {
+			t.Errorf("%s has no package comment that says what it is", folder)
+		}
+	}
+}
+
+// TestNoSleepsOrSkips holds that tests wait for signals and not for time, and that none is passed over.
+func TestNoSleepsOrSkips(t *testing.T) {
+	eachGoFile(t, func(path string, file *ast.File, fset *token.FileSet) {
+		if !strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			selector, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			switch name := selector.Sel.Name; {
+			case name == "Skip" || name == "Skipf" || name == "SkipNow":
+				if x, ok := selector.X.(*ast.Ident); ok && (x.Name == "t" || x.Name == "b" || x.Name == "f") {
+					t.Errorf("%s: a test that can skip is a test that nobody runs", fset.Position(call.Pos()))
+				}
+			case name == "Sleep":
+				if x, ok := selector.X.(*ast.Ident); ok && x.Name == "time" {
+					t.Errorf("%s: a sleep hides a race; wait for a signal", fset.Position(call.Pos()))
+				}
+			}
+			return true
+		})
+	})
+}
+
+// TestRootIsSmall holds that the top folder shows the architecture at a glance.
+func TestRootIsSmall(t *testing.T) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, e := range entries {
+		switch e.Name() {
+		case ".git", "bin", ".cache", ".stack", ".aerie": // not in the repository
+		default:
+			shown = append(shown, e.Name())
+		}
+	}
+	const most = 16
+	if len(shown) > most {
+		t.Errorf("the root has %d entries, at most %d: %v", len(shown), most, shown)
+	}
+}
+
+func eachGoFile(t *testing.T, check func(path string, file *ast.File, fset *token.FileSet)) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			switch name := d.Name(); {
+			case path == root:
+			case strings.HasPrefix(name, "."), name == "bin", name == "testdata", name == "tools":
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		files++
+		check(relative, file, fset)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files == 0 {
+		t.Fatal("no Go file was read")
+	}
+}
