@@ -1,0 +1,122 @@
+package llm
+
+import (
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// termKind says what a term is.
+type termKind uint8
+
+const (
+	wordTerm   termKind = iota // a word of a script that writes spaces
+	numberTerm                 // a word that begins with a digit
+	wideTerm                   // a run of a script that writes none: its characters, not it, are the terms
+)
+
+// term is a run of letters, digits and marks in folded text.
+type term struct {
+	text  []byte // folded
+	kind  termKind
+	runes int
+}
+
+// fold brings a text into the form in which terms are compared: compatibility composition, then full case folding.
+func fold(text string) string {
+	if isASCII(text) {
+		return text // terms lower ASCII letters as they go, which is cheaper
+	}
+	return cases.Fold().String(norm.NFKC.String(text))
+}
+
+// eachTerm calls fn for each term of folded text, in order. The term's text is valid during the call only.
+func eachTerm(folded string, buf []byte, fn func(term)) []byte {
+	for i := 0; i < len(folded); {
+		c := folded[i]
+		if c < utf8.RuneSelf && !isASCIIWord(c) {
+			i++
+			continue
+		}
+		kind := wordTerm
+		if c >= '0' && c <= '9' {
+			kind = numberTerm
+		}
+		start, runes := i, 0
+		buf = buf[:0]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(folded[i:])
+			if !isWordRune(r) {
+				i += size
+				continue
+			}
+			if isWideRune(r) {
+				kind = wideTerm
+			}
+		}
+		for i < len(folded) {
+			c := folded[i]
+			if c < utf8.RuneSelf {
+				if !isASCIIWord(c) || kind == wideTerm {
+					break
+				}
+				if 'A' <= c && c <= 'Z' {
+					c += 'a' - 'A'
+				}
+				buf = append(buf, c)
+				i++
+				runes++
+				continue
+			}
+			r, size := utf8.DecodeRuneInString(folded[i:])
+			if !isWordRune(r) || isWideRune(r) != (kind == wideTerm) && !unicode.IsMark(r) {
+				break
+			}
+			buf = append(buf, folded[i:i+size]...)
+			i += size
+			runes++
+		}
+		if i == start { // a script changes in the middle of a run: the next round takes it up
+			_, size := utf8.DecodeRuneInString(folded[i:])
+			i += size
+			continue
+		}
+		fn(term{text: buf, kind: kind, runes: runes})
+	}
+	return buf
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+func isASCIIWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z'
+}
+
+func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
+
+// isWideRune reports whether a rune is of a script that puts no spaces between words.
+func isWideRune(r rune) bool {
+	switch {
+	case r < 0x0e00:
+		return false
+	case r <= 0x0eff, // Thai, Lao
+		r >= 0x1000 && r <= 0x109f,   // Myanmar
+		r >= 0x1780 && r <= 0x17ff,   // Khmer
+		r >= 0x3005 && r <= 0x30ff,   // iteration mark, Hiragana, Katakana
+		r >= 0x3400 && r <= 0x4dbf,   // Han, extension A
+		r >= 0x4e00 && r <= 0x9fff,   // Han
+		r >= 0xf900 && r <= 0xfaff,   // Han, compatibility
+		r >= 0x20000 && r <= 0x3ffff: // Han, further extensions
+		return true
+	}
+	return false
+}
