@@ -72,6 +72,31 @@ func keysOf(t reflect.Type, prefix string, index []int) []Key {
 
 func (k Key) field(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().FieldByIndex(k.index) }
 
+// Type returns one word for the type of the key's value, for help.
+func (k Key) Type() string {
+	switch k.field(new(Config)).Interface().(type) {
+	case time.Duration:
+		return "duration"
+	case Bytes:
+		return "size"
+	case int, uint64:
+		return "int"
+	case float64:
+		return "number"
+	case bool:
+		return "bool"
+	case []string:
+		return "list"
+	case map[string]Price, map[string]any:
+		return "map"
+	default:
+		return "text"
+	}
+}
+
+// Default returns the key's default as it is written in aerie.yaml.
+func (k Key) Default() string { return Setting{Value: k.shown(Default())}.Text() }
+
 // expects says what a value of the key's type looks like.
 func (k Key) expects() string {
 	switch k.field(new(Config)).Interface().(type) {

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestRefusals(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "queue.url, state.url, store.url must be set"},
+		{[]string{"--queue.url", "nats://h:4222", "--state-url=redis://h"}, "store.url must be set"},
+		{[]string{"--slots", "0"}, "build.slots is 0 (--build-slots)"},
+		{[]string{"--queue-ulr", "nats://h"}, "did you mean --queue-url?"},
+		{[]string{"start"}, `got "start"`},
+	} {
+		var stdout, stderr bytes.Buffer
+		if got := run(c.args, nil, &stdout, &stderr); got != exitUsage {
+			t.Errorf("%q: exit %d, want %d", c.args, got, exitUsage)
+		}
+		if stdout.Len() > 0 || !strings.Contains(stderr.String(), c.want) || strings.Count(stderr.String(), "\n") != 1 {
+			t.Errorf("%q: stdout %q, stderr %q; want %q", c.args, &stdout, &stderr, c.want)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	if got := run([]string{"--help"}, nil, &stdout, &stderr); got != exitDone || !strings.Contains(stdout.String(), "--queue-url") || stderr.Len() > 0 {
+		t.Errorf("help: exit %d, stdout %q, stderr %q", got, &stdout, &stderr)
+	}
+}
