@@ -31,14 +31,16 @@ func LeafID(corpus, document string, index int, text string) ID {
 	return sumID(h)
 }
 
-// SummaryID returns the id of the summary of a cluster: children are the ids of its nodes, all of level-1, in
-// any order; recipe names how the text is made ([Recipe]). The summary's text has no part in it. Children are
-// not changed.
-func SummaryID(corpus string, level int, recipe string, children []ID) ID {
+// SummaryID returns the id of the summary of a cluster: document is what it is filed under ([CorpusTree] or the
+// document of the tree, so that the trees of the two scopes never share a summary); children are the ids of its
+// nodes, all of level-1, in any order; recipe names how the text is made ([Recipe]). The summary's text has no part
+// in it. Children are not changed.
+func SummaryID(corpus, document string, level int, recipe string, children []ID) ID {
 	sorted := slices.Clone(children)
 	slices.SortFunc(sorted, ID.Compare)
 	h := newID("summary")
 	writeString(h, corpus)
+	writeString(h, document)
 	writeInt(h, level)
 	writeString(h, recipe)
 	for _, c := range sorted {

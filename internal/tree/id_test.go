@@ -30,7 +30,7 @@ func TestFrozenID(t *testing.T) {
 		t.Errorf("leaf id is %s, want %s", got, want)
 	}
 	children := []tree.ID{{2}, {1}}
-	if got, want := tree.SummaryID("default", 1, "recipe", children).String(), frozenSummary; got != want {
+	if got, want := tree.SummaryID("default", tree.CorpusTree, 1, "recipe", children).String(), frozenSummary; got != want {
 		t.Errorf("summary id is %s, want %s", got, want)
 	}
 	if children[0] != (tree.ID{2}) {
@@ -49,11 +49,14 @@ func TestIDsTellInputsApart(t *testing.T) {
 		}
 	}
 	a, b := tree.ID{1}, tree.ID{2}
-	if tree.SummaryID("c", 1, "r", []tree.ID{a, b}) != tree.SummaryID("c", 1, "r", []tree.ID{b, a}) {
+	if tree.SummaryID("c", "d", 1, "r", []tree.ID{a, b}) != tree.SummaryID("c", "d", 1, "r", []tree.ID{b, a}) {
 		t.Error("the order of children changes the id")
 	}
-	if tree.SummaryID("c", 1, "r", []tree.ID{a}) == tree.SummaryID("c", 2, "r", []tree.ID{a}) {
+	if tree.SummaryID("c", "d", 1, "r", []tree.ID{a}) == tree.SummaryID("c", "d", 2, "r", []tree.ID{a}) {
 		t.Error("another level gives the same id")
+	}
+	if tree.SummaryID("c", "d", 1, "r", []tree.ID{a}) == tree.SummaryID("c", tree.CorpusTree, 1, "r", []tree.ID{a}) {
+		t.Error("the trees of two scopes share a summary")
 	}
 }
 
@@ -72,5 +75,5 @@ func TestVisibility(t *testing.T) {
 
 const (
 	frozenLeaf    = "f8737fb5-58a3-563e-9c1b-b449a0b2c375"
-	frozenSummary = "f4c1dd7e-e293-5394-84fc-92e992785491"
+	frozenSummary = "60881aeb-2a6e-539b-9861-7e51e3cdd42c"
 )

@@ -98,7 +98,7 @@ func Tasks(corpus, build string, level, n int) []queue.Task {
 		}
 		tasks[i] = queue.Task{
 			Corpus: corpus, Build: build, Level: level,
-			ID:       tree.SummaryID(corpus, level, "recipe", children),
+			ID:       tree.SummaryID(corpus, tree.CorpusTree, level, "recipe", children),
 			Position: i, Digest: "digest", Recipe: "recipe", Generation: 1,
 			Scope: tree.ScopeCorpus, DocumentID: tree.CorpusTree, NLeaves: 2,
 			Children: children,

@@ -1,0 +1,384 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// Request asks for a build.
+type Request struct {
+	// Force builds whatever the growth rule says.
+	Force bool
+	// Trigger says why, for the record: "growth", "command", "schedule".
+	Trigger string
+	// Retry takes buried tasks back; with RetryCause only those of one cause. Without any, nothing is built.
+	Retry      bool
+	RetryCause string
+	// Settle, if not nil, is called before a stop is recorded: workers of this process finish or give back
+	// what they have in hand.
+	Settle func()
+}
+
+// Build brings the corpus's tree up to date: it resumes a build that was interrupted, starts one if the growth rule or
+// Force says so, and returns when the build rests. When ctx ends it pauses the build, which the next call resumes. The
+// error is levels.ErrHeld if another process is building; a build that ends badly is no error but an outcome.
+func (c *Coordinator) Build(ctx context.Context, req Request) (Report, error) {
+	run, err := c.acquire(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer run.release()
+	report, err := run.build(req)
+	if err != nil && run.ctx.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, context.Cause(run.ctx))
+	}
+	return report, err
+}
+
+// run is one holding of the lease.
+type run struct {
+	*Coordinator
+	// ctx ends when the caller's does or the lease is lost. It lives as long as the call of Build that made it.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	beat   sync.WaitGroup
+
+	leaseMu sync.Mutex
+	lease   levels.Lease
+
+	state   *levels.State
+	lineage *lineage
+	settle  func()
+}
+
+func (c *Coordinator) acquire(ctx context.Context) (*run, error) {
+	record, _, err := c.corpus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := c.deps.Builds.Acquire(ctx, c.cfg.Corpus, c.cfg.Holder, c.cfg.LeaseTTL, record.Epoch)
+	if err != nil {
+		return nil, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
+	}
+	r := &run{Coordinator: c, lease: lease, settle: func() {}}
+	r.ctx, r.cancel = context.WithCancelCause(ctx)
+	r.beat.Go(r.renew)
+	return r, nil
+}
+
+// renew keeps the lease until ctx ends. A lease that can't be renewed in time ends ctx: whoever is fenced off must
+// stop.
+func (r *run) renew() {
+	tick := time.NewTicker(r.cfg.LeaseTTL / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		lease, err := r.deps.Builds.Renew(r.ctx, r.currentLease(), r.cfg.LeaseTTL)
+		switch {
+		case err == nil:
+			r.leaseMu.Lock()
+			r.lease = lease
+			r.leaseMu.Unlock()
+		case r.ctx.Err() != nil:
+		case errors.Is(err, levels.ErrFenced), time.Now().After(r.currentLease().Until):
+			r.cancel(fmt.Errorf("the lease is lost: %w", err))
+		default:
+			r.deps.Log.Warn("the lease was not renewed, trying again", "corpus", r.cfg.Corpus, "error", err)
+		}
+	}
+}
+
+func (r *run) currentLease() levels.Lease {
+	r.leaseMu.Lock()
+	defer r.leaseMu.Unlock()
+	return r.lease
+}
+
+func (r *run) release() {
+	r.cancel(nil)
+	r.beat.Wait()
+	ctx, cancel := settling(r.ctx)
+	defer cancel()
+	if err := r.deps.Builds.Release(ctx, r.currentLease()); err != nil {
+		r.deps.Log.Warn("the lease was not released and will run out", "corpus", r.cfg.Corpus, "error", err)
+	}
+}
+
+// settling returns a context for the last writes of a run whose own has ended.
+func settling(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+}
+
+// build decides what to do, does it, and reports.
+func (r *run) build(req Request) (Report, error) {
+	if req.Settle != nil {
+		r.settle = req.Settle
+	}
+	record, leaves, err := r.corpus(r.ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	state, err := r.deps.Builds.Load(r.ctx, r.cfg.Corpus)
+	switch {
+	case errors.Is(err, levels.ErrNotFound):
+	case err != nil:
+		return Report{}, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
+	default:
+		r.state = state
+	}
+	decision := r.cfg.Rule.Decide(record, leaves)
+	switch {
+	case req.Retry:
+		return r.retry(record, req.RetryCause)
+	case r.continues(record, decision, req):
+		return r.resume()
+	}
+	start := req.Force || decision.Due || (decision.Differs && req.Trigger == "command")
+	if req.Force && record.Generation == 0 && leaves == 0 {
+		start = false // nothing to build from, and nothing to take away
+	}
+	if !start {
+		return r.nothingToDo(record, decision.Why), nil
+	}
+	if err := r.abandon("another build takes its place"); err != nil {
+		return Report{}, err
+	}
+	return r.start(record, req, decision)
+}
+
+// continues reports whether the newest build goes on, or still stands as it is, instead of a new one.
+func (r *run) continues(record *levels.Corpus, d levels.Decision, req Request) bool {
+	if r.state == nil || !r.state.Resumable() || r.state.Config != r.configDigest() {
+		return false
+	}
+	// A kill between the switch of the generation and the save after it leaves the two equal.
+	switched := r.state.Status == levels.PublishingTree && r.state.Generation == record.Generation
+	if r.state.Generation != record.Generation+1 && !switched {
+		return false
+	}
+	if r.state.Status == levels.Degraded {
+		// Starting again would bury the same tasks again; only a changed corpus or a person's wish does.
+		return !req.Force && (!d.Due || record.Changes == r.state.Baseline.Changes)
+	}
+	return true
+}
+
+func (r *run) start(record *levels.Corpus, req Request, d levels.Decision) (Report, error) {
+	now := time.Now()
+	why := req.Trigger
+	if d.Due {
+		why += ": " + d.Why
+	}
+	r.state = &levels.State{
+		Corpus: r.cfg.Corpus, Build: newBuildID(now), Generation: record.Generation + 1, Recipe: r.cfg.Recipe,
+		Config: r.configDigest(), Trigger: why, MaxDepth: r.cfg.MaxDepth, Status: levels.Running, Started: now,
+	}
+	if err := r.save(r.ctx); err != nil {
+		return Report{}, err
+	}
+	r.say("build %s starts toward generation %d", r.state.Build, r.state.Generation)
+	return r.drive()
+}
+
+func (r *run) resume() (Report, error) {
+	if r.state.Status == levels.Degraded {
+		return r.report(), nil
+	}
+	if err := r.deps.Builds.RequestStop(r.ctx, r.cfg.Corpus, r.state.Build, ""); err != nil {
+		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+	}
+	r.say("build %s goes on", r.state.Build)
+	if _, err := r.step(levels.Resumed{}); err != nil {
+		return Report{}, err
+	}
+	return r.drive()
+}
+
+// drive does what the state says until the build rests.
+func (r *run) drive() (Report, error) {
+	ready := r.state.Next()
+	if ready.Do == levels.AwaitLevel {
+		// Whatever happened while nobody watched: compare with the facts before waiting on them.
+		ready = levels.Ready{Do: levels.PublishLevel, Level: ready.Level}
+	}
+	for ready.Do != levels.Rest {
+		event, err := r.do(ready)
+		if err == nil {
+			ready, err = r.step(event)
+		}
+		if err != nil {
+			if err = r.stopOn(err); err != nil {
+				return Report{}, err
+			}
+			break
+		}
+	}
+	if r.state.Status == levels.Built {
+		if err := r.collect(r.ctx); err != nil {
+			r.deps.Log.Warn("what the new generation dropped is still there; gc removes it", "corpus", r.cfg.Corpus, "error", err)
+		}
+	}
+	return r.report(), nil
+}
+
+func (r *run) do(ready levels.Ready) (levels.Event, error) {
+	switch ready.Do {
+	case levels.PlanLevel:
+		return r.planLevel(ready.Level)
+	case levels.PublishLevel:
+		return r.publishLevel(ready.Level)
+	case levels.AwaitLevel:
+		return r.awaitLevel(ready.Level)
+	case levels.PublishTree:
+		return r.publishTree()
+	}
+	panic("coordinator: unknown action " + string(ready.Do))
+}
+
+// step applies an event, and makes the new state durable before it is acted upon.
+func (r *run) step(e levels.Event) (levels.Ready, error) {
+	ready, err := r.state.Step(e)
+	if err != nil {
+		return ready, err
+	}
+	if ready.Save {
+		if err := r.save(r.ctx); err != nil {
+			return ready, err
+		}
+	}
+	if ready.Announce != "" {
+		r.say("%s", ready.Announce)
+	}
+	return ready, nil
+}
+
+func (r *run) save(ctx context.Context) error {
+	lease := r.currentLease()
+	r.state.Epoch, r.state.Updated = lease.Epoch, time.Now()
+	if err := r.deps.Builds.Save(ctx, lease, r.state); err != nil {
+		return fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+	}
+	return nil
+}
+
+// stopWish is a person's or a worker's request that the build come to rest.
+type stopWish struct{ wish string }
+
+func (e *stopWish) Error() string { return e.wish }
+
+// stopOn brings the build to rest after an error: the caller's stop, a wish, or a failure. It returns the error if
+// not even that could be recorded.
+func (r *run) stopOn(cause error) error {
+	stop := levels.Stopped{Status: levels.Failed, Why: cause.Error()}
+	var wish *stopWish
+	switch {
+	case errors.Is(cause, levels.ErrFenced):
+		return cause // the state belongs to another
+	case errors.As(cause, &wish):
+		stop = parseWish(wish.wish)
+	case r.ctx.Err() != nil:
+		if lost := context.Cause(r.ctx); !errors.Is(lost, context.Canceled) && !errors.Is(lost, context.DeadlineExceeded) {
+			return lost
+		}
+		stop = levels.Stopped{Status: levels.Paused, Why: "interrupted"}
+	}
+	r.settle()
+	ctx, cancel := settling(r.ctx)
+	defer cancel()
+	r.countAtRest(ctx)
+	ready, err := r.state.Step(stop)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	if err := r.save(ctx); err != nil {
+		return errors.Join(cause, err)
+	}
+	if ready.Announce != "" {
+		r.say("%s", ready.Announce)
+	}
+	return nil
+}
+
+// The wishes of Builds.RequestStop, each followed by ": " and the reason.
+const (
+	WishPause  = "pause"
+	WishCancel = "cancel"
+	WishFail   = "fail"
+)
+
+func parseWish(wish string) levels.Stopped {
+	verb, why, found := strings.Cut(wish, ": ")
+	if !found {
+		why = "asked for"
+	}
+	switch verb {
+	case WishCancel:
+		return levels.Stopped{Status: levels.Cancelled, Why: why}
+	case WishFail:
+		return levels.Stopped{Status: levels.Failed, Why: why}
+	}
+	return levels.Stopped{Status: levels.Paused, Why: why}
+}
+
+// countAtRest reads the barrier once more, so that the record shows what workers finished last.
+func (r *run) countAtRest(ctx context.Context) {
+	ready := r.state.Next()
+	if ready.Do != levels.AwaitLevel {
+		return
+	}
+	if count, err := r.deps.Barrier.Count(ctx, r.of(ready.Level)); err == nil && !count.Complete() {
+		_, _ = r.state.Step(levels.LevelCounted{Level: ready.Level, Count: count, Allowed: r.allowed(count.Total)})
+	}
+}
+
+// abandon ends the newest build for good, if it could still go on. Nodes that it paid for stay, and serve the next
+// build where that has the same clusters.
+func (r *run) abandon(why string) error {
+	if r.state == nil || !r.state.Resumable() {
+		return nil
+	}
+	if _, err := r.step(levels.Stopped{Status: levels.Cancelled, Why: why}); err != nil {
+		return err
+	}
+	return r.dropWork(r.ctx)
+}
+
+// dropWork removes what a build that is over leaves behind: tasks, barriers, plans.
+func (r *run) dropWork(ctx context.Context) error {
+	corpus, build := r.state.Corpus, r.state.Build
+	if err := r.deps.Queue.Purge(ctx, corpus, build); err != nil {
+		return fmt.Errorf("coordinator: build %s: %w", build, err)
+	}
+	if err := r.deps.Barrier.Drop(ctx, corpus, build); err != nil {
+		return fmt.Errorf("coordinator: build %s: %w", build, err)
+	}
+	if err := r.deps.Plans.DropPlans(ctx, corpus, build); err != nil {
+		return fmt.Errorf("coordinator: build %s: %w", build, err)
+	}
+	return nil
+}
+
+func (r *run) say(format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	r.deps.Log.Info(message, "corpus", r.cfg.Corpus, "build", r.state.Build)
+	r.deps.Events(message)
+}
+
+// configDigest hashes everything that shapes a build's plans. A build is resumed only under the same.
+func (c *Coordinator) configDigest() string {
+	cl := c.cfg.Clustering
+	return tree.Recipe(c.cfg.Recipe, string(c.cfg.Rule.Scope), fmt.Sprint(c.cfg.Rule.KeepLeaves),
+		fmt.Sprint(c.cfg.MinChunks, c.cfg.MaxDepth),
+		fmt.Sprint(cl.Mode, cl.Seed, cl.Threshold, cl.Dim, cl.MaxClusterTokens, cl.TargetClusterSize, cl.MaxClusters))
+}

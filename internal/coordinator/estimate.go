@@ -1,0 +1,221 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// Dry foresees what summarizing passages would use, without any call: what the journal holds is Reused, the rest
+// Calls.
+type Dry func(ctx context.Context, passages []mapreduce.Child) (mapreduce.Usage, error)
+
+// Estimate says what a build would do and cost. Its JSON is a contract with scripts.
+type Estimate struct {
+	Corpus string          `json:"corpus"`
+	Levels []LevelEstimate `json:"levels"`
+	mapreduce.Usage
+	Cost           *Cost  `json:"cost"`
+	WouldBuild     bool   `json:"would_build"`
+	Why            string `json:"why"`
+	StoppedBecause string `json:"stopped_because"`
+}
+
+// LevelEstimate is one level of an estimate.
+type LevelEstimate struct {
+	Level    int `json:"level"`
+	NodesIn  int `json:"nodes_in"`
+	Clusters int `json:"clusters"`
+	mapreduce.Usage
+	LargestClusterTokens int `json:"largest_cluster_tokens"`
+	// Estimate is false where the clusters were computed, which is level 1; the vectors of the levels above
+	// don't exist yet.
+	Estimate bool `json:"estimate"`
+}
+
+// Plan computes what a build would do, writes nothing and makes no call. An unfinished build is estimated by its own
+// frozen plan.
+func (c *Coordinator) Plan(ctx context.Context) (Estimate, error) {
+	record, leaves, err := c.corpus(ctx)
+	if err != nil {
+		return Estimate{}, err
+	}
+	decision := c.cfg.Rule.Decide(record, leaves)
+	e := Estimate{
+		Corpus: c.cfg.Corpus, Levels: []LevelEstimate{},
+		WouldBuild: decision.Due || decision.Differs, Why: decision.Why,
+	}
+	plan, err := c.unfinishedPlan(ctx, &e)
+	if err != nil {
+		return Estimate{}, err
+	}
+	if plan == nil {
+		if plan, err = c.wouldBePlan(ctx); err != nil {
+			return Estimate{}, err
+		}
+	}
+	e.StoppedBecause = plan.Stopped
+	if len(plan.Clusters) > 0 {
+		if err := c.estimateLevels(ctx, plan, &e); err != nil {
+			return Estimate{}, err
+		}
+	}
+	for _, l := range e.Levels {
+		e.Usage = e.Usage.Add(l.Usage)
+	}
+	if c.cfg.Price != nil {
+		e.Cost = c.cfg.Price.Of(e.Usage)
+	}
+	return e, nil
+}
+
+// unfinishedPlan returns the plan of level 1 of a build that would be resumed, or nil.
+func (c *Coordinator) unfinishedPlan(ctx context.Context, e *Estimate) (*levels.Plan, error) {
+	state, err := c.deps.Builds.Load(ctx, c.cfg.Corpus)
+	if errors.Is(err, levels.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
+	}
+	if !state.Resumable() || state.Config != c.configDigest() || len(state.Levels) == 0 || c.deps.Plans == nil {
+		return nil, nil
+	}
+	plan, err := c.deps.Plans.Plan(ctx, queue.Level{Corpus: c.cfg.Corpus, Build: state.Build, Level: 1})
+	if errors.Is(err, levels.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("coordinator: build %s: %w", state.Build, err)
+	}
+	e.WouldBuild, e.Why = true, fmt.Sprintf("build %s is unfinished and goes on", state.Build)
+	return plan, nil
+}
+
+// wouldBePlan clusters the leaves as a build would.
+func (c *Coordinator) wouldBePlan(ctx context.Context) (*levels.Plan, error) {
+	in, err := c.leafRows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer in.close()
+	groups, stopped, err := c.cluster(ctx, 1, in)
+	if err != nil {
+		return nil, err
+	}
+	plan := &levels.Plan{Corpus: c.cfg.Corpus, Level: 1, NodesIn: len(in.ids), Stopped: stopped}
+	seen := make(map[tree.ID]bool, len(groups))
+	for _, group := range groups {
+		if cluster := c.clusterOf(1, in, group); !seen[cluster.ID] {
+			seen[cluster.ID] = true
+			plan.Clusters = append(plan.Clusters, cluster)
+		}
+	}
+	return plan, nil
+}
+
+// estimateLevels fills in level 1 exactly and the levels above by its proportions: each cluster above holds as many
+// tokens as one of level 1 does.
+func (c *Coordinator) estimateLevels(ctx context.Context, plan *levels.Plan, e *Estimate) error {
+	first := LevelEstimate{Level: 1, NodesIn: plan.NodesIn, Clusters: len(plan.Clusters)}
+	for _, cl := range plan.Clusters {
+		first.LargestClusterTokens = max(first.LargestClusterTokens, cl.Tokens)
+	}
+	for clusters := range slices.Chunk(plan.Clusters, page/10) {
+		usage, err := c.foresee(ctx, clusters)
+		if err != nil {
+			return err
+		}
+		first.Usage = first.Usage.Add(usage)
+	}
+	e.Levels = append(e.Levels, first)
+	below := first
+	shrink := float64(first.Clusters) / float64(max(first.NodesIn, 1))
+	unchanged := first.Calls == 0
+	for level := 2; c.cfg.MaxDepth == 0 || level <= c.cfg.MaxDepth; level++ {
+		clusters := c.clustersAbove(below.Clusters, shrink, plan)
+		if below.Clusters < c.cfg.MinChunks || clusters < 2 {
+			break
+		}
+		next := LevelEstimate{Level: level, NodesIn: below.Clusters, Clusters: clusters, Estimate: true}
+		share := float64(clusters) / float64(max(first.Clusters, 1))
+		calls := int(math.Round(share * float64(first.Calls+first.Reused)))
+		if unchanged {
+			next.Reused = calls // the nodes below are those of the tree that is there
+		} else {
+			next.Calls = max(calls, clusters)
+			next.OutputTokens = next.Calls * max(first.OutputTokens/max(first.Calls, 1), 1)
+			next.InputTokens = int(share * float64(first.InputTokens) * float64(first.Calls+first.Reused) / float64(max(first.Calls, 1)))
+		}
+		next.LargestClusterTokens = first.LargestClusterTokens
+		e.Levels = append(e.Levels, next)
+		below = next
+	}
+	return nil
+}
+
+// clustersAbove estimates how many clusters a level of n nodes has.
+func (c *Coordinator) clustersAbove(n int, shrink float64, plan *levels.Plan) int {
+	if c.cfg.Rule.Scope == tree.ScopeCorpus {
+		return int(math.Round(shrink * float64(n)))
+	}
+	// One tree for each document: only those with enough nodes grow further.
+	perDocument := make(map[string]int)
+	for _, cl := range plan.Clusters {
+		perDocument[cl.DocumentID]++
+	}
+	scale := float64(n) / float64(max(len(plan.Clusters), 1))
+	clusters := 0
+	for _, k := range perDocument {
+		nodes := int(math.Round(scale * float64(k)))
+		if nodes >= c.cfg.MinChunks {
+			clusters += max(2, int(math.Round(shrink*float64(nodes))))
+		}
+	}
+	return clusters
+}
+
+// foresee adds up what the clusters would use. One whose node exists uses nothing.
+func (c *Coordinator) foresee(ctx context.Context, clusters []levels.Cluster) (mapreduce.Usage, error) {
+	var total mapreduce.Usage
+	ids := make([]tree.ID, len(clusters))
+	for i := range clusters {
+		ids[i] = clusters[i].ID
+	}
+	nodes, err := c.deps.Store.Get(ctx, c.cfg.Corpus, ids, store.Fields{})
+	if err != nil {
+		return total, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
+	}
+	exists := make(map[tree.ID]bool, len(nodes))
+	for i := range nodes {
+		exists[nodes[i].ID] = true
+	}
+	for _, cl := range clusters {
+		if exists[cl.ID] {
+			total.Reused++
+			continue
+		}
+		children, err := c.deps.Store.Get(ctx, c.cfg.Corpus, cl.Children, store.Fields{Text: true})
+		if err != nil {
+			return total, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
+		}
+		passages := make([]mapreduce.Child, len(children))
+		for i := range children {
+			passages[i] = mapreduce.Child{Text: children[i].Text, Tokens: children[i].Tokens}
+		}
+		usage, err := c.deps.Dry(ctx, passages)
+		if err != nil {
+			return total, fmt.Errorf("coordinator: cluster %s: %w", cl.ID, err)
+		}
+		total = total.Add(usage)
+	}
+	return total, nil
+}

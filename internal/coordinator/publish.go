@@ -1,0 +1,363 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+func (r *run) of(level int) queue.Level {
+	return queue.Level{Corpus: r.cfg.Corpus, Build: r.state.Build, Level: level}
+}
+
+// publishLevel compares the plan with the facts and queues what is missing:
+//
+//	expected = done + queued + dead
+//
+// Done is what the store holds, queued what the queue holds, dead what was buried. Queued is read first: a task that
+// finishes between the readings then shows up in one of them at least; the other order would invent missing ones,
+// which is harmless but costs look-ups.
+func (r *run) publishLevel(level int) (levels.Event, error) {
+	plan, err := r.plan(level)
+	if err != nil {
+		var lost *planLost
+		if errors.As(err, &lost) {
+			return levels.PlanLost{Level: level}, nil
+		}
+		return nil, err
+	}
+	r.setDoing(fmt.Sprintf("publishing %d tasks of level %d", len(plan.Clusters), level))
+	defer r.setDoing("")
+	if l := r.state.At(level); l.Started.IsZero() {
+		l.Started = time.Now()
+	}
+	if err := r.deps.Barrier.Open(r.ctx, r.of(level), plan.Digest, len(plan.Clusters)); err != nil {
+		return nil, fmt.Errorf("coordinator: level %d: %w", level, err)
+	}
+	queued, err := r.deps.Queue.Queued(r.ctx, r.of(level))
+	if err != nil {
+		return nil, fmt.Errorf("coordinator: level %d: %w", level, err)
+	}
+	settled := make(map[tree.ID]bool, len(plan.Clusters))
+	for _, id := range queued {
+		settled[id] = true
+	}
+	if err := r.markDone(plan, settled); err != nil {
+		return nil, err
+	}
+	if err := r.markDead(plan, settled); err != nil {
+		return nil, err
+	}
+	var missing []queue.Task
+	for position, c := range plan.Clusters {
+		if !settled[c.ID] {
+			missing = append(missing, taskOf(plan, position))
+		}
+	}
+	if err := r.deps.Queue.Publish(r.ctx, missing); err != nil {
+		return nil, fmt.Errorf("coordinator: publishing level %d: %w", level, err)
+	}
+	return levels.LevelPublished{Level: level}, nil
+}
+
+func taskOf(plan *levels.Plan, position int) queue.Task {
+	c := plan.Clusters[position]
+	task := queue.Task{
+		Corpus: plan.Corpus, Build: plan.Build, Level: plan.Level, ID: c.ID, Position: position,
+		Digest: plan.Digest, Recipe: plan.Recipe, Generation: plan.Generation, Scope: plan.Scope,
+		DocumentID: c.DocumentID, NLeaves: c.NLeaves,
+	}
+	const perID = 40 // bytes of JSON
+	if len(c.Children)*perID < queue.MaxTaskBytes/2 {
+		task.Children = c.Children
+	}
+	return task
+}
+
+// markDone marks the tasks whose node exists. One that is marked already keeps the usage that was counted for it; for
+// a new one a call was saved.
+func (r *run) markDone(plan *levels.Plan, settled map[tree.ID]bool) error {
+	of := plan.Of()
+	already, err := r.deps.Barrier.Positions(r.ctx, of, levels.Done)
+	if err != nil {
+		return fmt.Errorf("coordinator: level %d: %w", plan.Level, err)
+	}
+	marked := make(map[int]bool, len(already))
+	for _, p := range already {
+		marked[p] = true
+	}
+	var marks []levels.Mark
+	for lo := 0; lo < len(plan.Clusters); lo += page {
+		hi := min(lo+page, len(plan.Clusters))
+		ids := make([]tree.ID, 0, hi-lo)
+		for _, c := range plan.Clusters[lo:hi] {
+			ids = append(ids, c.ID)
+		}
+		nodes, err := r.deps.Store.Get(r.ctx, r.cfg.Corpus, ids, store.Fields{})
+		if err != nil {
+			return fmt.Errorf("coordinator: level %d: %w", plan.Level, err)
+		}
+		exists := make(map[tree.ID]bool, len(nodes))
+		for i := range nodes {
+			exists[nodes[i].ID] = true
+		}
+		for position := lo; position < hi; position++ {
+			id := plan.Clusters[position].ID
+			if !exists[id] || settled[id] {
+				continue // a worker has it in hand, and will find the node
+			}
+			settled[id] = true
+			if !marked[position] {
+				mark := levels.Mark{Position: position, Outcome: levels.Done}
+				mark.Usage.Reused = 1
+				marks = append(marks, mark)
+			}
+		}
+	}
+	for chunk := range slices.Chunk(marks, page) {
+		if _, err := r.deps.Barrier.Mark(r.ctx, of, plan.Digest, chunk...); err != nil {
+			return fmt.Errorf("coordinator: level %d: %w", plan.Level, err)
+		}
+	}
+	return nil
+}
+
+// markDead makes the barrier's dead agree with the buried tasks, both ways.
+func (r *run) markDead(plan *levels.Plan, settled map[tree.ID]bool) error {
+	of := plan.Of()
+	buried, err := r.deps.Queue.Dead(r.ctx, plan.Corpus, plan.Build)
+	if err != nil {
+		return fmt.Errorf("coordinator: level %d: %w", plan.Level, err)
+	}
+	dead := make(map[int]bool)
+	for _, b := range buried {
+		if b.Task.Level == plan.Level && b.Task.Digest == plan.Digest && !settled[b.Task.ID] {
+			dead[b.Task.Position] = true
+			settled[b.Task.ID] = true
+		}
+	}
+	marked, err := r.deps.Barrier.Positions(r.ctx, of, levels.Dead)
+	if err != nil {
+		return fmt.Errorf("coordinator: level %d: %w", plan.Level, err)
+	}
+	var back []int
+	for _, p := range marked {
+		if !dead[p] {
+			back = append(back, p)
+		}
+		delete(dead, p)
+	}
+	if len(back) > 0 {
+		if err := r.deps.Barrier.Clear(r.ctx, of, back); err != nil {
+			return fmt.Errorf("coordinator: level %d: %w", plan.Level, err)
+		}
+	}
+	for p := range dead {
+		if _, err := r.deps.Barrier.Mark(r.ctx, of, plan.Digest, levels.Mark{Position: p, Outcome: levels.Dead}); err != nil {
+			return fmt.Errorf("coordinator: level %d: %w", plan.Level, err)
+		}
+	}
+	return nil
+}
+
+// awaitLevel waits until every task of the level is done or dead.
+func (r *run) awaitLevel(level int) (levels.Event, error) {
+	tick := time.NewTicker(r.cfg.Poll)
+	defer tick.Stop()
+	for {
+		event, err := r.lookAt(level)
+		if err != nil {
+			return nil, err
+		}
+		if event.Count.Complete() {
+			if l := r.state.At(level); !l.Started.IsZero() {
+				l.Took = time.Since(l.Started)
+			}
+			return event, nil
+		}
+		if _, err := r.state.Step(event); err != nil { // counts for people; saved with the next transition
+			return nil, err
+		}
+		select {
+		case <-r.ctx.Done():
+			return nil, r.ctx.Err()
+		case <-tick.C:
+		case <-r.hints:
+		}
+	}
+}
+
+// lookAt reads the barrier, the buried tasks, and whether anybody wants the build to rest.
+func (r *run) lookAt(level int) (levels.LevelCounted, error) {
+	wish, err := r.deps.Builds.StopRequested(r.ctx, r.cfg.Corpus, r.state.Build)
+	if err != nil {
+		return levels.LevelCounted{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+	}
+	if wish != "" {
+		return levels.LevelCounted{}, &stopWish{wish}
+	}
+	count, err := r.deps.Barrier.Count(r.ctx, r.of(level))
+	if err != nil {
+		return levels.LevelCounted{}, fmt.Errorf("coordinator: level %d: %w", level, err)
+	}
+	event := levels.LevelCounted{Level: level, Count: count, Allowed: r.allowed(count.Total)}
+	if count.Dead > 0 {
+		if event.Causes, err = r.readBuried(level); err != nil {
+			return levels.LevelCounted{}, err
+		}
+	}
+	return event, nil
+}
+
+// allowed is how many buried tasks a level may be sealed with.
+func (r *run) allowed(total int) int { return int(r.cfg.Buried * float64(total)) }
+
+// keptBurials is how many buried tasks the build's record lists; the dead stream has them all.
+const keptBurials = 1000
+
+// readBuried copies the buried tasks into the build's record and counts those of a level by cause.
+func (r *run) readBuried(level int) (map[string]int, error) {
+	buried, err := r.deps.Queue.Dead(r.ctx, r.cfg.Corpus, r.state.Build)
+	if err != nil {
+		return nil, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+	}
+	causes := make(map[string]int)
+	r.state.Buried, r.state.BuriedCount = nil, make(map[string]int)
+	for _, b := range buried {
+		if b.Task.Level == level {
+			causes[b.Cause]++
+		}
+		r.state.BuriedCount[b.Cause]++
+		if len(r.state.Buried) < keptBurials {
+			r.state.Buried = append(r.state.Buried, levels.Burial{
+				Task: b.Task.ID.String(), Level: b.Task.Level, Cause: b.Cause, Error: b.Error,
+			})
+		}
+	}
+	return causes, nil
+}
+
+// publishTree switches readers to the new generation in one step. What the new tree doesn't have gets its end before
+// the switch, and what it brings back its beginning, so that a reader at either generation sees exactly its own tree.
+func (r *run) publishTree() (levels.Event, error) {
+	r.setDoing(fmt.Sprintf("publishing generation %d", r.state.Generation))
+	defer r.setDoing("")
+	keep := make(map[tree.ID]bool)
+	for level := 1; level <= r.state.Deepest(); level++ {
+		plan, err := r.plan(level)
+		var lost *planLost
+		if errors.As(err, &lost) {
+			return levels.PlanLost{Level: level}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range plan.Clusters {
+			keep[c.ID] = true
+		}
+	}
+	if err := r.setLives(keep); err != nil {
+		return nil, err
+	}
+	var published levels.Corpus
+	err := r.deps.Corpora.Update(r.ctx, r.cfg.Corpus, func(record *levels.Corpus) error {
+		if record.Epoch > r.state.Epoch {
+			return levels.ErrFenced
+		}
+		baseline := r.state.Baseline
+		record.Generation, record.Baseline, record.Epoch = r.state.Generation, &baseline, r.state.Epoch
+		record.StoppedBecause = r.state.StoppedBecause
+		record.Settings = &levels.Settings{
+			Scope: r.cfg.Rule.Scope, KeepLeaves: r.cfg.Rule.KeepLeaves, Recipe: r.cfg.Recipe, All: r.cfg.Settings,
+		}
+		published = *record
+		return nil
+	})
+	if err == nil {
+		err = r.deps.Plans.PutTree(r.ctx, &published)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("coordinator: publishing generation %d: %w", r.state.Generation, err)
+	}
+	return levels.TreePublished{}, nil
+}
+
+// setLives gives every summary the life that the new generation means for it.
+func (r *run) setLives(keep map[tree.ID]bool) error {
+	next := r.state.Generation
+	type life struct{ born, died int }
+	changes := make(map[life][]tree.ID)
+	err := r.deps.Store.Each(r.ctx, r.cfg.Corpus, store.Summaries(), store.Fields{}, func(n *tree.Node) error {
+		switch {
+		case keep[n.ID] && n.Died != tree.Alive: // dropped before, and back
+			born := next
+			if n.VisibleAt(next - 1) {
+				born = n.Born // readers of the generation before still need it
+			}
+			changes[life{born, tree.Alive}] = append(changes[life{born, tree.Alive}], n.ID)
+		case !keep[n.ID] && n.Died > next:
+			changes[life{n.Born, next}] = append(changes[life{n.Born, next}], n.ID)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("coordinator: publishing generation %d: %w", next, err)
+	}
+	for life, ids := range changes { // in any order: the sets are disjoint
+		for chunk := range slices.Chunk(ids, page) {
+			if err := r.deps.Store.SetLife(r.ctx, r.cfg.Corpus, chunk, life.born, life.died); err != nil {
+				return fmt.Errorf("coordinator: publishing generation %d: %w", next, err)
+			}
+		}
+	}
+	return nil
+}
+
+// collect removes what no reader can see any more, and the work of the build that has ended.
+func (r *run) collect(ctx context.Context) error {
+	if err := r.dropWork(ctx); err != nil {
+		return err
+	}
+	_, err := r.GC(ctx)
+	return err
+}
+
+// GC deletes the nodes that no generation from the current one on can see: dropped summaries, deleted leaves, and
+// summaries of builds that were given up. Those of a build that can still go on stay. It must not run beside a build
+// of the corpus. It returns how many nodes it removed.
+func (c *Coordinator) GC(ctx context.Context) (int, error) {
+	record, _, err := c.corpus(ctx)
+	if err != nil {
+		return 0, err
+	}
+	state, err := c.deps.Builds.Load(ctx, c.cfg.Corpus)
+	if err != nil && !errors.Is(err, levels.ErrNotFound) {
+		return 0, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
+	}
+	unfinished := state != nil && state.Resumable()
+	var dead []tree.ID
+	err = c.deps.Store.Each(ctx, c.cfg.Corpus, store.AnyLevel(), store.Fields{}, func(n *tree.Node) error {
+		unborn := n.Born > record.Generation && n.Died > n.Born
+		needed := unfinished && (unborn || n.IsLeaf())
+		if !n.VisibleAt(record.Generation) && !needed {
+			dead = append(dead, n.ID)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
+	}
+	for chunk := range slices.Chunk(dead, page) {
+		if err := c.deps.Store.Delete(ctx, c.cfg.Corpus, chunk); err != nil {
+			return 0, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
+		}
+	}
+	return len(dead), nil
+}

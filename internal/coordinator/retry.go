@@ -1,0 +1,61 @@
+package coordinator
+
+import (
+	"fmt"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/queue"
+)
+
+// retry takes buried tasks back and lets the build go on with them.
+func (r *run) retry(record *levels.Corpus, cause string) (Report, error) {
+	if r.state == nil || !r.state.Resumable() {
+		return r.nothingToDo(record, "no build of this corpus has buried tasks"), nil
+	}
+	if r.state.Config != r.configDigest() {
+		return Report{}, fmt.Errorf("coordinator: build %s was made with other settings; build anew to use these", r.state.Build)
+	}
+	buried, err := r.deps.Queue.Dead(r.ctx, r.cfg.Corpus, r.state.Build)
+	if err != nil {
+		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+	}
+	var tasks []queue.Task
+	var positions []int
+	level := len(r.state.Levels)
+	for _, b := range buried {
+		if b.Task.Level == level && (cause == "" || b.Cause == cause) {
+			tasks = append(tasks, b.Task)
+			positions = append(positions, b.Task.Position)
+		}
+	}
+	if len(tasks) == 0 {
+		why := "no task is buried"
+		if cause != "" {
+			why = fmt.Sprintf("no task is buried because of %q", cause)
+		}
+		return r.nothingToDo(record, why), nil
+	}
+	// The dead first: when this is cut short, the reconciliation at the next start clears the marks.
+	if err := r.deps.Queue.Exhume(r.ctx, tasks); err != nil {
+		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+	}
+	for _, t := range tasks {
+		if err := r.deps.Journal.Forget(r.ctx, t.Build, t.ID); err != nil {
+			return Report{}, fmt.Errorf("coordinator: task %s: %w", t.ID, err)
+		}
+	}
+	if err := r.deps.Barrier.Clear(r.ctx, r.of(level), positions); err != nil {
+		return Report{}, fmt.Errorf("coordinator: level %d: %w", level, err)
+	}
+	if err := r.deps.Builds.RequestStop(r.ctx, r.cfg.Corpus, r.state.Build, ""); err != nil {
+		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+	}
+	if _, err := r.readBuried(level); err != nil {
+		return Report{}, err
+	}
+	if _, err := r.step(levels.Reopened{Level: level}); err != nil {
+		return Report{}, err
+	}
+	r.say("%d buried tasks of level %d run again", len(tasks), level)
+	return r.drive()
+}

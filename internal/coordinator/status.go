@@ -1,0 +1,176 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/store"
+)
+
+// StatusDeps are what a status is read from; nothing is written, and no queue is needed.
+type StatusDeps struct {
+	Store   store.Store
+	Corpora levels.Corpora
+	Builds  levels.Builds
+	Barrier levels.Barrier
+}
+
+// Status is one corpus for one screen. Its JSON is a contract with scripts.
+type Status struct {
+	Corpus         string       `json:"corpus"`
+	Documents      int          `json:"documents"`
+	Leaves         int          `json:"leaves"`
+	Summaries      int          `json:"summaries"`
+	Embedder       string       `json:"embedder"`
+	Generation     int          `json:"generation"`
+	BaselineLeaves *int         `json:"baseline_leaves"`
+	Growth         *float64     `json:"growth"`
+	Threshold      float64      `json:"threshold"`
+	NextBuild      string       `json:"next_build"`
+	StoppedBecause string       `json:"stopped_because"`
+	Build          *BuildStatus `json:"build"`
+}
+
+// BuildStatus is the newest build of a corpus.
+type BuildStatus struct {
+	Build        string        `json:"build"`
+	State        levels.Status `json:"state"`
+	Why          string        `json:"why"`
+	Doing        string        `json:"doing"`
+	Alive        bool          `json:"alive"` // a process has reported within the last seconds
+	WaitingFor   []string      `json:"waiting_for"`
+	Levels       []LevelStatus `json:"levels"`
+	Calls        int           `json:"calls"`
+	Reused       int           `json:"reused"`
+	InputTokens  int           `json:"input_tokens"`
+	OutputTokens int           `json:"output_tokens"`
+	Started      time.Time     `json:"started"`
+	Updated      time.Time     `json:"updated"`
+	Buried       []BuriedGroup `json:"buried"`
+}
+
+// LevelStatus counts the tasks of a level: Expected = Done + Queued + Running + Buried.
+type LevelStatus struct {
+	Level    int `json:"level"`
+	Expected int `json:"expected"`
+	Done     int `json:"done"`
+	Queued   int `json:"queued"`
+	Running  int `json:"running"`
+	Buried   int `json:"buried"`
+}
+
+// BuriedGroup is the buried tasks of one cause, with one example.
+type BuriedGroup struct {
+	Cause   string        `json:"cause"`
+	Count   int           `json:"count"`
+	Example levels.Burial `json:"example"`
+}
+
+// reportedWithin is how fresh a progress report must be for its process to count as alive; reports come every second.
+const reportedWithin = 10 * time.Second
+
+// ReadStatus reads the status of one corpus.
+func ReadStatus(ctx context.Context, deps StatusDeps, corpus string, rule levels.Rule, now time.Time) (Status, error) {
+	record, err := deps.Corpora.Load(ctx, corpus)
+	if err != nil {
+		return Status{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+	}
+	s := Status{
+		Corpus: corpus, Generation: record.Generation, Threshold: rule.Threshold, Embedder: record.Embedder,
+		StoppedBecause: record.StoppedBecause,
+	}
+	if s.Leaves, err = deps.Store.Count(ctx, corpus, store.Leaves().VisibleAt(record.Generation)); err != nil {
+		return Status{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+	}
+	if s.Summaries, err = deps.Store.Count(ctx, corpus, store.Summaries().VisibleAt(record.Generation)); err != nil {
+		return Status{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+	}
+	if err := deps.Store.Documents(ctx, corpus, "", func(store.Document) error { s.Documents++; return nil }); err != nil {
+		return Status{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+	}
+	if record.Baseline != nil {
+		s.BaselineLeaves = &record.Baseline.Leaves
+	}
+	decision := rule.Decide(record, s.Leaves)
+	s.Growth, s.NextBuild = decision.Growth, decision.Why
+	if decision.Due {
+		s.NextBuild = "due: " + decision.Why
+	}
+	s.Build, err = readBuild(ctx, deps, corpus, now)
+	return s, err
+}
+
+func readBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Time) (*BuildStatus, error) {
+	state, err := deps.Builds.Load(ctx, corpus)
+	if errors.Is(err, levels.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+	}
+	b := &BuildStatus{
+		Build: state.Build, State: state.Status, Why: state.Why, WaitingFor: []string{}, Levels: []LevelStatus{},
+		Started: state.Started, Updated: state.Updated, Buried: groupBuried(state),
+	}
+	progress, err := deps.Builds.Progress(ctx, corpus)
+	switch {
+	case errors.Is(err, levels.ErrNotFound):
+	case err != nil:
+		return nil, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+	case progress.Build == state.Build && !state.Resting():
+		b.Alive = now.Sub(progress.At) < reportedWithin
+		if b.Alive {
+			b.Doing, b.WaitingFor = progress.Doing, append(b.WaitingFor, progress.Waiting...)
+		}
+		if progress.At.After(b.Updated) {
+			b.Updated = progress.At
+		}
+	}
+	if !state.Resting() && !b.Alive {
+		b.WaitingFor = append(b.WaitingFor, "no process is working on it; `aerie build` goes on where it stopped")
+	}
+	for _, l := range state.Levels {
+		level := LevelStatus{Level: l.Level, Expected: l.Total, Done: l.Done, Buried: l.Dead}
+		usage := l.Usage
+		if l.Phase == levels.Open || l.Phase == levels.Publishing {
+			// The record is as old as the last transition; the barrier knows better.
+			count, err := deps.Barrier.Count(ctx, queue.Level{Corpus: corpus, Build: state.Build, Level: l.Level})
+			switch {
+			case errors.Is(err, levels.ErrNotOpen):
+			case err != nil:
+				return nil, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+			case count.Total == l.Total:
+				level.Done, level.Buried, usage = count.Done, count.Dead, count.Usage
+			}
+		}
+		left := level.Expected - level.Done - level.Buried
+		if b.Alive && progress.Level == l.Level {
+			level.Running = min(progress.Running, left)
+		}
+		level.Queued = left - level.Running
+		b.Levels = append(b.Levels, level)
+		b.Calls += usage.Calls
+		b.Reused += usage.Reused
+		b.InputTokens += usage.InputTokens
+		b.OutputTokens += usage.OutputTokens
+	}
+	return b, nil
+}
+
+func groupBuried(state *levels.State) []BuriedGroup {
+	groups := []BuriedGroup{}
+	at := make(map[string]int)
+	for _, burial := range state.Buried {
+		if _, ok := at[burial.Cause]; !ok {
+			at[burial.Cause] = len(groups)
+			groups = append(groups, BuriedGroup{Cause: burial.Cause, Count: state.BuriedCount[burial.Cause], Example: burial})
+		}
+	}
+	sort.SliceStable(groups, func(i, j int) bool { return groups[i].Count > groups[j].Count })
+	return groups
+}

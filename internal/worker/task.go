@@ -1,0 +1,348 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// delivery is one task in hand.
+type delivery struct {
+	queue.Delivery
+	task  queue.Task
+	begun bool // an attempt was counted
+}
+
+// settle works on one delivery until it is done, given back or buried. work ends when the worker gives up what is
+// in hand.
+func (w *Worker) settle(work context.Context, q queue.Delivery) {
+	d := &delivery{Delivery: q, task: q.Task()}
+	w.mu.Lock()
+	w.hand[d] = struct{}{}
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		delete(w.hand, d)
+		w.mu.Unlock()
+	}()
+
+	ctx, cancel := context.WithTimeout(work, w.cfg.TaskTimeout)
+	defer cancel()
+	stopBeating := w.beat(ctx, cancel, d)
+	err := w.attempt(ctx, d)
+	stopBeating() // joined before settling: a late heartbeat must not revive a settled task
+	if err == nil {
+		return
+	}
+	// What is to be said of the task must still be said when the worker is shutting down.
+	settling, done := context.WithTimeout(context.WithoutCancel(work), 15*time.Second)
+	defer done()
+	w.conclude(settling, work, d, err)
+}
+
+// beat extends the lease until it is stopped; a lost lease cancels the work. The returned function stops the beat
+// and waits for it.
+func (w *Worker) beat(ctx context.Context, cancel context.CancelFunc, d *delivery) func() {
+	stop := make(chan struct{})
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		tick := time.NewTicker(w.cfg.Heartbeat)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if err := d.Extend(ctx); errors.Is(err, queue.ErrLost) {
+				w.deps.Log.Warn("the lease on a task is lost; another worker may have it", "task", d.task.ID)
+				cancel()
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() { close(stop); beating.Wait() })
+}
+
+// attempt does everything for one task, and acks it. Each step may have been done before.
+func (w *Worker) attempt(ctx context.Context, d *delivery) error {
+	t := &d.task
+	if t.Recipe != w.cfg.Recipe {
+		return &mismatch{t.Recipe, w.cfg.Recipe}
+	}
+	nodes, err := w.deps.Store.Get(ctx, t.Corpus, []tree.ID{t.ID}, store.Fields{})
+	if err != nil {
+		return &dependency{fmt.Errorf("looking the node up: %w", err)}
+	}
+	if len(nodes) > 0 {
+		return w.finish(ctx, d, mapreduce.Usage{Reused: 1})
+	}
+	alone, err := w.begin(ctx, d)
+	if err != nil {
+		return err
+	}
+	if alone {
+		w.alone.Lock()
+		defer w.alone.Unlock()
+	} else {
+		w.alone.RLock()
+		defer w.alone.RUnlock()
+	}
+	usage, err := w.make(ctx, t)
+	if err != nil {
+		return err
+	}
+	return w.finish(ctx, d, usage)
+}
+
+// begin counts the attempt, and says whether the task must run alone.
+func (w *Worker) begin(ctx context.Context, d *delivery) (alone bool, err error) {
+	n, err := w.deps.Journal.Begin(ctx, d.task.Build, d.task.ID)
+	if err != nil {
+		return false, &dependency{fmt.Errorf("counting the attempt: %w", err)}
+	}
+	d.begun = true
+	died := n.Started - n.Failed - n.Returned - 1
+	const blamed = 2 // attempts alone that a task may end with its process
+	switch {
+	case n.Failed >= w.cfg.MaxAttempts:
+		return false, queue.Permanent("attempts", fmt.Errorf("%d attempts have failed", n.Failed))
+	case died >= w.cfg.MaxAttempts+blamed:
+		return false, queue.Permanent("worker_died", fmt.Errorf("%d attempts have ended with the worker's process", died))
+	}
+	return died >= w.cfg.MaxAttempts, nil
+}
+
+// make summarizes the children and writes the node.
+func (w *Worker) make(ctx context.Context, t *queue.Task) (mapreduce.Usage, error) {
+	children, err := w.children(ctx, t)
+	if err != nil {
+		return mapreduce.Usage{}, err
+	}
+	passages := make([]mapreduce.Child, len(children))
+	for i := range children {
+		passages[i] = mapreduce.Child{Text: children[i].Text, Tokens: children[i].Tokens}
+	}
+	reduce := w.cfg.Reduce
+	reduce.Build = t.Build
+	answer, err := mapreduce.Summarize(ctx, w.deps.Summarizer, reduce, passages)
+	if err != nil {
+		return mapreduce.Usage{}, fmt.Errorf("summarizing: %w", err)
+	}
+	vectors, err := w.deps.Embedder.Embed(ctx, []string{answer.Text})
+	if err != nil {
+		return mapreduce.Usage{}, fmt.Errorf("embedding: %w", err)
+	}
+	w.answered()
+	node := tree.Node{
+		ID: t.ID, Level: t.Level, DocumentID: t.DocumentID, ChunkIndex: -1, Scope: t.Scope,
+		Children: sortedIDs(children), Text: answer.Text, Tokens: w.cfg.Reduce.Counter.Count(answer.Text),
+		NLeaves: t.NLeaves, Recipe: t.Recipe, Born: t.Generation, Died: tree.Alive, Vector: vectors[0],
+	}
+	if err := w.deps.Store.Put(ctx, t.Corpus, []tree.Node{node}); err != nil {
+		if errors.Is(err, store.ErrWidth) || errors.Is(err, store.ErrInvalid) {
+			return mapreduce.Usage{}, queue.Permanent("vector", err)
+		}
+		return mapreduce.Usage{}, &dependency{fmt.Errorf("writing the node: %w", err)}
+	}
+	return answer.Usage, nil
+}
+
+func sortedIDs(nodes []tree.Node) []tree.ID {
+	ids := make([]tree.ID, len(nodes))
+	for i := range nodes {
+		ids[i] = nodes[i].ID
+	}
+	slices.SortFunc(ids, tree.ID.Compare)
+	return ids
+}
+
+// children reads the nodes to summarize, in the plan's order.
+func (w *Worker) children(ctx context.Context, t *queue.Task) ([]tree.Node, error) {
+	ids := t.Children
+	if len(ids) == 0 {
+		plan, err := w.deps.Plans.Plan(ctx, t.Of())
+		switch {
+		case errors.Is(err, levels.ErrNotFound):
+			return nil, queue.Permanent("plan_gone", fmt.Errorf("the plan that lists its children is gone: %w", err))
+		case err != nil:
+			return nil, &dependency{fmt.Errorf("reading the plan: %w", err)}
+		case plan.Digest != t.Digest || t.Position >= len(plan.Clusters):
+			return nil, queue.Permanent("plan_gone", errors.New("the plan that lists its children was replaced"))
+		}
+		ids = plan.Clusters[t.Position].Children
+	}
+	nodes, err := w.deps.Store.Get(ctx, t.Corpus, ids, store.Fields{Text: true})
+	if err != nil {
+		return nil, &dependency{fmt.Errorf("reading the children: %w", err)}
+	}
+	if len(nodes) != len(ids) {
+		return nil, queue.Permanent("child_gone", fmt.Errorf("%d of its %d children don't exist", len(ids)-len(nodes), len(ids)))
+	}
+	return nodes, nil
+}
+
+// finish marks the barrier, then acks.
+func (w *Worker) finish(ctx context.Context, d *delivery, usage mapreduce.Usage) error {
+	mark := levels.Mark{Position: d.task.Position, Outcome: levels.Done, Usage: usage}
+	if _, err := w.deps.Barrier.Mark(ctx, d.task.Of(), d.task.Digest, mark); err != nil {
+		return &dependency{fmt.Errorf("marking the barrier: %w", err)}
+	}
+	w.deps.Marked()
+	if err := d.Done(ctx); err != nil {
+		// The work is done and marked; the task comes again, and its node is found.
+		w.deps.Log.Warn("a task was not acked", "task", d.task.ID, "error", err)
+	}
+	return nil
+}
+
+// dependency is the failure of a server that the worker needs; the task is not to blame.
+type dependency struct{ err error }
+
+func (e *dependency) Error() string { return e.err.Error() }
+func (e *dependency) Unwrap() error { return e.err }
+
+// mismatch says that worker and build were configured differently.
+type mismatch struct{ task, worker string }
+
+func (e *mismatch) Error() string {
+	return fmt.Sprintf("the task's recipe is %.12s, this worker's %.12s: summaries, embeddings or prompt are configured differently from the coordinator's", e.task, e.worker)
+}
+
+// conclude decides what becomes of a task that was not finished.
+func (w *Worker) conclude(ctx, work context.Context, d *delivery, err error) {
+	t := &d.task
+	log := w.deps.Log.With("task", t.ID, "level", t.Level, "build", t.Build)
+	var permanent *queue.PermanentError
+	var call *llm.Error
+	var dep *dependency
+	var differs *mismatch
+	switch {
+	case errors.As(err, &permanent):
+		w.bury(ctx, d, permanent.Cause, err)
+	case errors.As(err, &differs):
+		log.Error("a task is given back", "error", err)
+		w.giveBack(ctx, d, 30*time.Second)
+	case work.Err() != nil:
+		w.giveBack(ctx, d, 0)
+	case errors.Is(err, llm.ErrBudget):
+		w.stop(ctx, t, "pause", "over budget: "+err.Error())
+		w.giveBack(ctx, d, 0)
+	case errors.As(err, &dep):
+		log.Warn("a task is given back until a dependency answers", "error", err)
+		w.giveBack(ctx, d, w.jitter(5, 5*time.Second))
+	case errors.As(err, &call):
+		w.concludeCall(ctx, d, call, err)
+	default:
+		w.fail(ctx, d, err)
+	}
+}
+
+// concludeCall decides after a call to a model failed for good in the client's eyes.
+func (w *Worker) concludeCall(ctx context.Context, d *delivery, call *llm.Error, err error) {
+	t := &d.task
+	switch call.Kind {
+	case llm.Auth, llm.Quota:
+		w.stop(ctx, t, "fail", err.Error())
+		w.giveBack(ctx, d, 0)
+	case llm.Unreachable:
+		if w.unreachable() {
+			w.stop(ctx, t, "pause", "unreachable: "+err.Error())
+		}
+		w.giveBack(ctx, d, w.jitter(5, 5*time.Second))
+	case llm.Throttled:
+		w.giveBack(ctx, d, max(call.RetryAfter, w.jitter(5, 5*time.Second)))
+	case llm.Invalid, llm.TooLong, llm.BadAnswer:
+		w.bury(ctx, d, call.Cause(), err)
+	default:
+		w.fail(ctx, d, err)
+	}
+}
+
+// fail counts a failed attempt, and buries the task when there were too many.
+func (w *Worker) fail(ctx context.Context, d *delivery, err error) {
+	t := &d.task
+	n, endErr := w.deps.Journal.End(ctx, t.Build, t.ID, true)
+	switch {
+	case endErr != nil:
+		w.deps.Log.Warn("a failed attempt was not counted", "task", t.ID, "error", endErr)
+	case n.Failed >= w.cfg.MaxAttempts:
+		w.bury(ctx, d, "attempts", fmt.Errorf("%d attempts have failed, the last: %w", n.Failed, err))
+		return
+	}
+	w.deps.Log.Warn("a task failed and is tried again", "task", t.ID, "failed", n.Failed, "error", err)
+	w.requeue(ctx, d, w.jitter(n.Failed+3, 30*time.Second))
+}
+
+// giveBack returns a task whose attempt doesn't count.
+func (w *Worker) giveBack(ctx context.Context, d *delivery, after time.Duration) {
+	if d.begun {
+		if _, err := w.deps.Journal.End(ctx, d.task.Build, d.task.ID, false); err != nil {
+			w.deps.Log.Warn("an attempt that doesn't count was not taken back", "task", d.task.ID, "error", err)
+		}
+	}
+	w.requeue(ctx, d, after)
+}
+
+func (w *Worker) requeue(ctx context.Context, d *delivery, after time.Duration) {
+	if err := d.Retry(ctx, after); err != nil {
+		w.deps.Log.Warn("a task was not given back and comes again when its lease ends", "task", d.task.ID, "error", err)
+	}
+}
+
+// bury gives a task up: first among the dead, then in the barrier.
+func (w *Worker) bury(ctx context.Context, d *delivery, cause string, err error) {
+	t := &d.task
+	w.deps.Log.Error("a task is buried", "task", t.ID, "level", t.Level, "build", t.Build, "cause", cause, "error", err)
+	if err := d.Bury(ctx, cause, err.Error()); err != nil {
+		w.deps.Log.Warn("a task was not buried and comes again when its lease ends", "task", t.ID, "error", err)
+		return
+	}
+	mark := levels.Mark{Position: t.Position, Outcome: levels.Dead}
+	if _, err := w.deps.Barrier.Mark(ctx, t.Of(), t.Digest, mark); err != nil {
+		w.deps.Log.Warn("a buried task was not marked; the next reconciliation does", "task", t.ID, "error", err)
+	}
+	w.deps.Marked()
+}
+
+// stop asks the coordinator to bring the build to rest.
+func (w *Worker) stop(ctx context.Context, t *queue.Task, verb, why string) {
+	if err := w.deps.Builds.RequestStop(ctx, t.Corpus, t.Build, verb+": "+why); err != nil {
+		w.deps.Log.Error("the build was not asked to stop", "build", t.Build, "error", err)
+	}
+	w.deps.Marked()
+}
+
+// answered notes that the endpoints can be reached.
+func (w *Worker) answered() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reached, w.lost = time.Now(), time.Time{}
+}
+
+// unreachable notes that an endpoint can't be reached, and reports whether patience has run out.
+func (w *Worker) unreachable() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if w.lost.IsZero() {
+		w.lost = now
+	}
+	patience := w.cfg.Patience
+	if w.reached.IsZero() {
+		patience /= 10
+	}
+	return now.Sub(w.lost) >= patience
+}
