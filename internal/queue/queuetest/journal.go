@@ -59,15 +59,14 @@ func (j *MemoryJournal) Begin(ctx context.Context, build string, task tree.ID) (
 }
 
 // End implements llm.Journal.
-func (j *MemoryJournal) End(ctx context.Context, build string, task tree.ID, failed bool) error {
-	_, err := j.count(ctx, build, task, func(a *llm.Attempts) {
+func (j *MemoryJournal) End(ctx context.Context, build string, task tree.ID, failed bool) (llm.Attempts, error) {
+	return j.count(ctx, build, task, func(a *llm.Attempts) {
 		if failed {
 			a.Failed++
 		} else {
 			a.Returned++
 		}
 	})
-	return err
 }
 
 // Forget implements llm.Journal.

@@ -165,10 +165,14 @@ func begin(t *testing.T, j llm.Journal, build string, task tree.ID, want llm.Att
 	}
 }
 
-func end(t *testing.T, j llm.Journal, build string, task tree.ID, failed bool) {
+func end(t *testing.T, j llm.Journal, build string, task tree.ID, failed bool, want llm.Attempts) {
 	t.Helper()
-	if err := j.End(t.Context(), build, task, failed); err != nil {
+	got, err := j.End(t.Context(), build, task, failed)
+	if err != nil {
 		t.Fatalf("end: %v", err)
+	}
+	if got != want {
+		t.Fatalf("end: got %+v, want %+v", got, want)
 	}
 }
 
@@ -184,15 +188,15 @@ func testAttempts(t *testing.T, o OpenedJournal) {
 	j, other := o.Journal, o.second()
 	forget(t, j, "build", task)
 	begin(t, j, "build", task, llm.Attempts{Started: 1})
-	end(t, other, "build", task, true)
+	end(t, other, "build", task, true, llm.Attempts{Started: 1, Failed: 1})
 	begin(t, other, "build", task, llm.Attempts{Started: 2, Failed: 1})
-	end(t, j, "build", task, false)
+	end(t, j, "build", task, false, llm.Attempts{Started: 2, Failed: 1, Returned: 1})
 	begin(t, j, "build", task, llm.Attempts{Started: 3, Failed: 1, Returned: 1})
 	forget(t, other, "build", task)
 	begin(t, j, "build", task, llm.Attempts{Started: 1})
 	forget(t, j, "build", task)
 	forget(t, j, "build", task)
-	end(t, j, "build", task, true)
+	end(t, j, "build", task, true, llm.Attempts{Failed: 1})
 	begin(t, other, "build", task, llm.Attempts{Started: 1, Failed: 1})
 }
 
@@ -209,7 +213,7 @@ func testAttemptsConcurrently(t *testing.T, o OpenedJournal) {
 				return
 			}
 			started[i] = a.Started
-			if err := j.End(t.Context(), "build", task, i%4 == 0); err != nil {
+			if _, err := j.End(t.Context(), "build", task, i%4 == 0); err != nil {
 				t.Errorf("end: %v", err)
 			}
 		})
@@ -246,7 +250,8 @@ func testJournalContext(t *testing.T, o OpenedJournal) {
 	wantError(t, "record", o.Journal.Record(ctx, JournalKey("key"), entryOf("text")), context.Canceled)
 	_, err = o.Journal.Begin(ctx, "build", task)
 	wantError(t, "begin", err, context.Canceled)
-	wantError(t, "end", o.Journal.End(ctx, "build", task, true), context.Canceled)
+	_, err = o.Journal.End(ctx, "build", task, true)
+	wantError(t, "end", err, context.Canceled)
 	wantError(t, "forget", o.Journal.Forget(ctx, "build", task), context.Canceled)
 }
 
@@ -257,7 +262,7 @@ func testJournalRestart(t *testing.T, o OpenedJournal) {
 	}
 	begin(t, o.Journal, "build", tasks[0].ID, llm.Attempts{Started: 1})
 	begin(t, o.Journal, "build", tasks[1].ID, llm.Attempts{Started: 1})
-	end(t, o.Journal, "build", tasks[0].ID, true)
+	end(t, o.Journal, "build", tasks[0].ID, true, llm.Attempts{Started: 1, Failed: 1})
 	forget(t, o.Journal, "build", tasks[1].ID)
 	j := o.Restart()
 	for i := range 20 {

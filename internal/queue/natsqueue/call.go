@@ -1,0 +1,158 @@
+package natsqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aerie-rag/aerie/internal/queue"
+)
+
+const (
+	// tries is how often a call is made before the queue counts as unavailable.
+	tries = 5
+	// firstPause is the wait before the second try; each further one is twice as long.
+	firstPause = 100 * time.Millisecond
+)
+
+// try makes a call, and again while it fails for a reason that may pass. Its error is that of ctx, one that
+// won't pass, or queue.ErrUnavailable.
+func (c *Conn) try(ctx context.Context, timeout time.Duration, call func(ctx context.Context) error) error {
+	pause := firstPause
+	for attempt := 1; ; attempt++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		bounded, cancel := context.WithTimeout(ctx, timeout)
+		err := call(bounded)
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !passing(err):
+			return err
+		case attempt == tries || c.nats.IsClosed():
+			return fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return err
+		}
+		pause *= 2
+	}
+}
+
+// pause waits; it ends early with ctx, or when the connection closes for good.
+func (c *Conn) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.closed:
+		return nil
+	case <-timer.C:
+		return nil
+	}
+}
+
+// passing reports whether an error may pass by itself: the server is away, slow, or electing a leader.
+func passing(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return api.Code == 503 || api.Code == 429
+	}
+	for _, known := range []error{
+		context.DeadlineExceeded,
+		nats.ErrTimeout, nats.ErrNoResponders, nats.ErrNoServers,
+		nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, nats.ErrDisconnected, nats.ErrStaleConnection,
+		nats.ErrReconnectBufExceeded, nats.ErrConnectionDraining,
+		jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrTooManyStalledMsgs,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// apiCode reports whether err is the server's answer with an error code.
+func apiCode(err error, code jetstream.ErrorCode) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == code
+}
+
+// codes of the server that package jetstream has no constant for.
+const (
+	codeMaxPerSubject jetstream.ErrorCode = 10077 // the stream holds a message with this subject already
+	codeBadRequest    jetstream.ErrorCode = 10003
+)
+
+// api asks the JetStream API. Requests by hand, where package jetstream would first look a stream up, and again
+// after every reconnect.
+func (c *Conn) api(ctx context.Context, timeout time.Duration, subject string, request, answer any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	return c.try(ctx, timeout, func(ctx context.Context) error {
+		msg, err := c.nats.RequestWithContext(ctx, "$JS.API."+subject, body)
+		if err != nil {
+			return err
+		}
+		var failed struct {
+			Error *jetstream.APIError `json:"error"`
+		}
+		if err := json.Unmarshal(msg.Data, &failed); err != nil {
+			return fmt.Errorf("the server's answer is not understood: %w", err)
+		}
+		if failed.Error != nil {
+			return failed.Error
+		}
+		return json.Unmarshal(msg.Data, answer)
+	})
+}
+
+// storedMsg is a message of a stream, as the API returns it.
+type storedMsg struct {
+	Subject string `json:"subject"`
+	Seq     uint64 `json:"seq"`
+	Header  []byte `json:"hdrs"`
+	Data    []byte `json:"data"`
+}
+
+// msgRequest asks for one message: by number, or the last one of a subject.
+type msgRequest struct {
+	Seq  uint64 `json:"seq,omitempty"`
+	Last string `json:"last_by_subj,omitempty"`
+}
+
+// message reads one message from the stream's leader, never from a replica that may lag. It returns
+// jetstream.ErrMsgNotFound if there is none.
+func (c *Conn) message(ctx context.Context, stream string, request msgRequest) (storedMsg, error) {
+	var answer struct {
+		Message storedMsg `json:"message"`
+	}
+	err := c.api(ctx, c.cfg.CallTimeout, "STREAM.MSG.GET."+stream, request, &answer)
+	if apiCode(err, jetstream.JSErrCodeMessageNotFound) {
+		return storedMsg{}, jetstream.ErrMsgNotFound
+	}
+	return answer.Message, err
+}
+
+// purge removes the messages of a stream whose subjects match.
+func (c *Conn) purge(ctx context.Context, stream, filter string) error {
+	request := struct {
+		Filter string `json:"filter"`
+	}{filter}
+	var answer struct {
+		Purged uint64 `json:"purged"`
+	}
+	return c.api(ctx, scanTimeout, "STREAM.PURGE."+stream, request, &answer)
+}

@@ -1,0 +1,133 @@
+package natsqueue
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/queue"
+)
+
+// Conn is a client of JetStream, embedded or remote. Its methods, and those of what it hands out, may be called
+// from many goroutines.
+type Conn struct {
+	cfg  Config
+	nats *nats.Conn
+	js   jetstream.JetStream
+
+	closed  chan struct{} // closed when the connection is, for good
+	contact *broadcast    // sounds after each reconnect
+
+	once sync.Once
+	stop func() error // ends the embedded server; nil for a remote one
+}
+
+// newConn completes a client. options says how to reach the server.
+func newConn(url string, cfg Config, stop func() error, options ...nats.Option) (*Conn, error) {
+	c := &Conn{
+		cfg:     cfg,
+		closed:  make(chan struct{}),
+		contact: newBroadcast(),
+		stop:    stop,
+	}
+	log := cfg.Logger
+	options = append([]nats.Option{
+		nats.Name(cfg.Name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(250 * time.Millisecond),
+		nats.ReconnectJitter(250*time.Millisecond, time.Second),
+		nats.Timeout(cfg.CallTimeout),
+		nats.PingInterval(15 * time.Second),
+		// What can't be sent now is an error now: a buffered heartbeat that goes out after the reconnect would
+		// keep the lease of whoever holds the task by then.
+		nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Warn("queue: connection lost, trying to reconnect", "error", err)
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			log.Info("queue: connected again", "url", nc.ConnectedUrlRedacted())
+			c.contact.sound()
+		}),
+		nats.ConnectHandler(func(*nats.Conn) { c.contact.sound() }),
+		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			log.Warn("queue: connection", "error", err)
+		}),
+	}, options...)
+	var err error
+	if c.nats, err = nats.Connect(url, options...); err != nil {
+		return nil, fmt.Errorf("natsqueue: connect: %w: %w", queue.ErrUnavailable, err)
+	}
+	c.js, err = jetstream.New(c.nats,
+		jetstream.WithDefaultTimeout(cfg.CallTimeout),
+		jetstream.WithPublishAsyncMaxPending(16*publishWindow),
+		jetstream.WithPublishAsyncTimeout(ackTimeout))
+	if err != nil {
+		c.nats.Close()
+		return nil, fmt.Errorf("natsqueue: %w", err)
+	}
+	return c, nil
+}
+
+// Queue returns the work queue.
+func (c *Conn) Queue() queue.Queue { return &workQueue{conn: c} }
+
+// Plans returns the store of plans and tree records.
+func (c *Conn) Plans() levels.Plans { return &plans{conn: c} }
+
+// Journal returns the journal of paid answers and attempts.
+func (c *Conn) Journal() llm.Journal { return &journal{conn: c} }
+
+// Heartbeat is how often the holder of a delivery should call Extend.
+func (c *Conn) Heartbeat() time.Duration { return c.cfg.Heartbeat }
+
+// Closed is closed when the connection has ended for good: after Close, or when the server refuses the
+// credentials. A process without it can do nothing but stop.
+func (c *Conn) Closed() <-chan struct{} { return c.closed }
+
+// Close ends the connection, and the embedded server with it. Deliveries must be settled before: their leases
+// run on, and no call works after. Closing twice is harmless.
+func (c *Conn) Close() error {
+	var err error
+	c.once.Do(func() {
+		c.nats.Close()
+		<-c.closed
+		if c.stop != nil {
+			err = c.stop()
+		}
+	})
+	return err
+}
+
+// errClosed says that Close was called, or the server refused the client for good.
+var errClosed = errors.New("connection is closed")
+
+// broadcast wakes everybody who waits.
+type broadcast struct {
+	mu sync.Mutex
+	c  chan struct{}
+}
+
+func newBroadcast() *broadcast { return &broadcast{c: make(chan struct{})} }
+
+// wait returns a channel that is closed at the next sound.
+func (b *broadcast) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.c
+}
+
+func (b *broadcast) sound() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.c)
+	b.c = make(chan struct{})
+}

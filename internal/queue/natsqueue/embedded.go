@@ -1,0 +1,137 @@
+package natsqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// openTimeout bounds the start of the embedded server: recovery of a large store reads all of it.
+const openTimeout = 2 * time.Minute
+
+// Embedded starts a NATS server in this process with its files in dir, which is made if it isn't there. The
+// server listens on no port. One process at a time can use a dir; another gets a *LockedError.
+func Embedded(dir string, cfg Config) (*Conn, error) {
+	cfg.Replicas = 1
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("natsqueue: %w", err)
+	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	c, err := openEmbedded(dir, cfg, unlock)
+	if err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	return c, nil
+}
+
+func openEmbedded(dir string, cfg Config, unlock func() error) (*Conn, error) {
+	log := &serverLog{slog: cfg.Logger}
+	s, err := startServer(dir, cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	stop := func() error {
+		s.Shutdown()
+		s.WaitForShutdown()
+		return unlock()
+	}
+	end := func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	}
+	c, err := newConn("", cfg, stop, nats.InProcessServer(s))
+	if err != nil {
+		end()
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	if err := c.adopt(ctx); err != nil {
+		c.nats.Close()
+		end()
+		return nil, fmt.Errorf("natsqueue: open %s: %w", dir, errors.Join(err, log.fatal()))
+	}
+	return c, nil
+}
+
+func startServer(dir string, cfg Config, log *serverLog) (*server.Server, error) {
+	s, err := server.NewServer(&server.Options{
+		ServerName:             "aerie",
+		DontListen:             true,
+		NoSigs:                 true,
+		DisableJetStreamBanner: true,
+		JetStream:              true,
+		StoreDir:               filepath.Join(dir, "nats"),
+		SyncAlways:             cfg.SyncInterval == 0,
+		SyncInterval:           cfg.SyncInterval,
+		JetStreamMaxMemory:     64 << 20, // every stream is on disk
+		// The disk is the limit. The server's own default, three quarters of what is free at its start, would
+		// refuse work on a nearly full disk although the streams are already there.
+		JetStreamMaxStore: 1 << 50,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("natsqueue: embedded server: %w", err)
+	}
+	s.SetLoggerV2(log, false, false, false)
+	s.Start()
+	if !s.ReadyForConnections(openTimeout) || log.fatal() != nil {
+		s.Shutdown()
+		s.WaitForShutdown()
+		return nil, fmt.Errorf("natsqueue: embedded server in %s did not start: %w", dir, log.fatal())
+	}
+	return s, nil
+}
+
+// serverLog passes the embedded server's log on. Notices and warnings are of no use to the user of a command
+// line; after a kill the server always has some.
+type serverLog struct {
+	slog *slog.Logger
+
+	mu    sync.Mutex
+	first error // fatal
+}
+
+// fatal returns the first error that the server could not go on after: it reports those only here.
+func (l *serverLog) fatal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first
+}
+
+func (l *serverLog) Fatalf(format string, v ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == nil {
+		l.first = fmt.Errorf(format, v...)
+	}
+}
+
+func (l *serverLog) Errorf(format string, v ...any) {
+	l.slog.Error("queue: embedded server: " + fmt.Sprintf(format, v...))
+}
+
+func (l *serverLog) Warnf(format string, v ...any)   { l.debug(format, v) }
+func (l *serverLog) Noticef(format string, v ...any) { l.debug(format, v) }
+func (l *serverLog) Debugf(format string, v ...any)  { l.debug(format, v) }
+func (l *serverLog) Tracef(format string, v ...any)  { l.debug(format, v) }
+
+func (l *serverLog) debug(format string, v []any) {
+	if l.slog.Enabled(context.Background(), slog.LevelDebug) {
+		l.slog.Debug("queue: embedded server: " + fmt.Sprintf(format, v...))
+	}
+}
