@@ -20,6 +20,7 @@ type block struct {
 	kind   kind
 	lo, hi int  // lines
 	code   bool // rows that are code, whose indentation means something
+	leads  bool // it announces the code that follows
 	alone  bool // one short line between blank ones without a full stop: most likely a title
 }
 
@@ -218,6 +219,7 @@ func (b *blocks) paragraph(k kind, lo, hi int) int {
 	}
 	b.add(k, lo, hi, false)
 	last := &b.out[len(b.out)-1]
+	last.leads = b.literal >= 0
 	last.alone = k == prose && n == 1 && b.lines[lo].gap && !b.runs(hi) && isTitle(b.at(lo))
 	return hi
 }

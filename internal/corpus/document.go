@@ -1,5 +1,11 @@
 package corpus
 
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
 // Document is a file's text, or one row of JSONL.
 type Document struct {
 	// Source is the file as it was named or found, "-" for standard input; Line is the row's line from 1, 0 for a file.
@@ -8,7 +14,8 @@ type Document struct {
 
 	// ID is the document's id. Rows that share a document_id are chunks of one document.
 	ID string
-	// Text is the document's text, or that of the chunk if Row is not nil.
+	// Text is the document's text, or that of the chunk if Row is not nil. It is valid UTF-8 without NUL; it may be only white
+	// space.
 	Text string
 
 	// Row is set for a ready-made chunk, which is never cut again.
@@ -17,6 +24,8 @@ type Document struct {
 
 // Row is what a row of JSONL says beside its text.
 type Row struct {
+	// Number counts the rows of the whole input from 0, broken ones included.
+	Number int
 	// ID is the row's id, as text.
 	ID string
 	// Index is the chunk's place in its document: chunk_index, or -1 if the row names none.
@@ -32,4 +41,38 @@ type Problem struct {
 	Source string `json:"source"`
 	Line   int    `json:"line"` // from 1; 0 if the problem is the whole source
 	Error  string `json:"error"`
+	// Document is the id of the document that now lacks something, "" if that isn't known.
+	Document string `json:"-"`
+}
+
+// The reasons for which something is skipped without being a problem.
+const (
+	SkipBlank     = "blank"             // a file or row whose text is only white space
+	SkipExtension = "unknown extension" // a file found in a folder that no reader is for
+	SkipSpecial   = "not a file"        // a device, a pipe, a link to a folder
+	SkipRepeated  = "named twice"       // a file that was read already
+)
+
+// Unit scales a vector to length 1 in place. A vector that is empty, not finite or all zero is an error.
+func Unit(v []float32) error {
+	if len(v) == 0 {
+		return errors.New("the vector is empty")
+	}
+	sum := 0.0
+	for i, x := range v {
+		f := float64(x)
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return fmt.Errorf("the vector holds %v at index %d", x, i)
+		}
+		sum += f * f
+	}
+	if sum == 0 {
+		return errors.New("the vector is all zero")
+	}
+	if length := math.Sqrt(sum); math.Abs(length-1) > 1e-7 {
+		for i, x := range v {
+			v[i] = float32(float64(x) / length)
+		}
+	}
+	return nil
 }

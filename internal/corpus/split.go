@@ -9,7 +9,12 @@ import (
 // Shares of the budget that steer the packing.
 const (
 	// fullShare of the budget filled, a chunk ends before a heading.
-	fullShare = 0.6
+	fullShare = 0.35
+	// wholeShare of the budget filled, a chunk ends before a block that would fit into the next one whole but not
+	// into what is left of this one.
+	wholeShare = 0.45
+	// mostShare of the budget filled, a chunk ends before any block that doesn't fit into the rest of it.
+	mostShare = 0.7
 	// tinyShare of the budget or less, a chunk is put to the one before it if that fits.
 	tinyShare = 0.25
 )
@@ -42,6 +47,8 @@ func Split(text string, tokens int, counter *Counter) []Chunk {
 type unit struct {
 	span
 	tokens  int  // with the white space before it: an estimate of what it adds to a chunk
+	starts  bool // a block
+	whole   int  // tokens of the block that the unit starts, 0 for the others
 	begins  bool // a chunk that is full enough ends before it
 	holds   bool // the next unit should be in the same chunk
 	indents bool // code at the start of its line
@@ -73,25 +80,47 @@ func (p *packer) collect() {
 		case prose:
 			p.sentences(ls[b.lo:b.hi])
 		case rows:
-			for _, l := range ls[b.lo:b.hi] {
-				p.add(span{l.first, l.end}, atClause)
-			}
+			p.rows(ls[b.lo:b.hi], b.code)
 		}
-		if first == len(p.units) {
-			continue
-		}
-		p.units[first].indents = b.code
-		title := b.kind == heading || b.alone
-		p.units[first].begins = p.units[first].begins || b.kind == heading
-		if last := &p.units[len(p.units)-1]; i+1 < len(bs) && (title || leadsIn(p.text[last.start:last.end])) {
-			last.holds = true
-		}
-		if title {
-			for j := first; j < len(p.units)-1; j++ {
-				p.units[j].holds = true
-			}
+		p.tie(first, b, i+1 == len(bs))
+	}
+}
+
+// rows adds the lines of code or of a table.
+func (p *packer) rows(ls []line, code bool) {
+	first := len(p.units)
+	for _, l := range ls {
+		p.add(span{l.first, l.end}, atClause)
+		if code {
+			p.units[len(p.units)-1].indents = true
 		}
 	}
+	if char, _ := fence(p.text[ls[0].first:ls[0].end]); char != 0 || !code {
+		// Neither the opening nor the closing fence stands without a line of code, no head of a table without a row.
+		p.units[first].holds = true
+		if n := len(p.units) - 2; n >= first && code {
+			p.units[n].holds = true
+		}
+	}
+}
+
+// tie says how the units of block b, from first on, hang together with each other and with what follows.
+func (p *packer) tie(first int, b block, isLast bool) {
+	n := len(p.units)
+	if first == n {
+		return
+	}
+	u := &p.units[first]
+	u.starts, u.whole = true, p.count(span{u.start, p.units[n-1].end})
+	title := b.kind == heading || b.alone
+	u.begins = u.begins || b.kind == heading
+	if title {
+		for j := first; j < n-1; j++ {
+			p.units[j].holds = true
+		}
+	}
+	last := &p.units[n-1]
+	last.holds = !isLast && (title || b.leads || b.kind != rows && leadsIn(p.text[last.start:last.end]))
 }
 
 // leadsIn reports whether a paragraph announces what follows it.
@@ -200,12 +229,15 @@ func (p *packer) range_(lo, hi int) span {
 
 // fill returns the end of the chunk that starts with unit lo.
 func (p *packer) fill(lo int) int {
-	full := int(fullShare * float64(p.budget))
+	full, some, most := int(fullShare*float64(p.budget)), int(wholeShare*float64(p.budget)), int(mostShare*float64(p.budget))
 	sum := p.count(p.units[lo].span)
 	hi := lo + 1
 	for ; hi < len(p.units); hi++ {
 		u := &p.units[hi]
 		if u.begins && sum >= full && !p.units[hi-1].holds {
+			break
+		}
+		if u.starts && sum+u.whole > p.budget && !p.units[hi-1].holds && (sum >= most || u.whole <= p.budget && sum >= some) {
 			break
 		}
 		if sum+u.tokens <= p.budget {

@@ -1,8 +1,8 @@
 package corpus
 
 import (
-	"os"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -21,8 +21,12 @@ func TestProbe(t *testing.T) {
 			for _, ch := range Split(string(b), 100, c) {
 				n++
 				tok += ch.Tokens
-				if ch.Tokens < 25 { tiny++ }
-				if ch.Tokens > 100 { over++ }
+				if ch.Tokens < 25 {
+					tiny++
+				}
+				if ch.Tokens > 100 {
+					over++
+				}
 			}
 		}
 		d := time.Since(t0)

@@ -1,0 +1,259 @@
+package corpus
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Options say how to read.
+type Options struct {
+	// Base is the directory that ids of files are relative to: a file under it has its path from there as id, with
+	// forward slashes, any other its absolute path. Empty means that all have the latter.
+	Base string
+	// Stdin is what "-" reads, JSONL.
+	Stdin io.Reader
+	// Problem is told of everything that is left out and shouldn't be; it must not be nil.
+	Problem func(Problem)
+	// Skip is told of everything that is left out on purpose, by reason; nil is allowed.
+	Skip func(reason string)
+}
+
+// format says how a file is read.
+type format int
+
+const (
+	plain format = iota + 1
+	hypertext
+	jsonLines
+)
+
+// extensions lists what can be read, for messages.
+const extensions = ".md, .txt, .rst, .html and .jsonl, each also with .gz or .zst"
+
+// file is one file to read.
+type file struct {
+	path   string // as named or found
+	id     string
+	format format
+}
+
+// Read calls yield with every document under the paths, in the order of paths and, in a folder, of names. Files and folders
+// whose names start with a dot are passed over. "-" reads JSONL from opts.Stdin. What can't be used goes to opts.Problem and the
+// rest goes on.
+//
+// A path that doesn't exist is an error, before anything is read. An error of yield ends Read and is returned as it is.
+func Read(ctx context.Context, paths []string, opts Options, yield func(Document) error) error {
+	files, err := find(ctx, paths, opts)
+	if err != nil {
+		return err
+	}
+	r := reader{ctx: ctx, opts: opts, yield: yield, ids: map[string]place{}}
+	for _, f := range files {
+		if err := r.file(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CountRows returns how many rows of JSONL Read would see, good or broken. "-" can't be read twice and is an error.
+func CountRows(ctx context.Context, paths []string, opts Options) (int, error) {
+	opts.Problem, opts.Skip = func(Problem) {}, nil
+	files, err := find(ctx, paths, opts)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, f := range files {
+		if f.format != jsonLines {
+			continue
+		}
+		if f.path == "-" {
+			return 0, errors.New("corpus: the rows of standard input can't be counted beforehand")
+		}
+		src, err := open(f.path)
+		if err != nil {
+			continue // Read reports it
+		}
+		lines := lineReader{r: bufio.NewReaderSize(src, 1<<20)}
+		for err == nil {
+			var data []byte
+			if data, err = lines.next(); err == nil && !isBlank(data) {
+				n++
+			}
+			if err == nil {
+				err = ctx.Err()
+			}
+		}
+		src.Close()
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+	}
+	return n, nil
+}
+
+// FileID returns the document id of a file.
+func FileID(base, path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("corpus: %w", err)
+	}
+	if base == "" {
+		return filepath.ToSlash(abs), nil
+	}
+	if base, err = filepath.Abs(base); err != nil {
+		return "", fmt.Errorf("corpus: %w", err)
+	}
+	if rel, err := filepath.Rel(base, abs); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel), nil
+	}
+	return filepath.ToSlash(abs), nil
+}
+
+// find lists the files under the paths.
+func find(ctx context.Context, paths []string, opts Options) ([]file, error) {
+	var out []file
+	seen := map[string]bool{}
+	add := func(path string, named bool) error {
+		f, ok := classify(path)
+		switch {
+		case !ok && named:
+			opts.Problem(Problem{Source: path, Error: fmt.Sprintf("no reader for %s; aerie reads %s", describe(path), extensions)})
+			return nil
+		case !ok:
+			opts.skip(SkipExtension)
+			return nil
+		}
+		id, err := FileID(opts.Base, path)
+		if err != nil {
+			return err
+		}
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return fmt.Errorf("corpus: %w", err)
+		}
+		if seen[abs] {
+			opts.skip(SkipRepeated)
+			return nil
+		}
+		seen[abs] = true
+		out = append(out, file{path: path, id: id, format: f})
+		return nil
+	}
+	for _, path := range paths {
+		if path == "-" {
+			if seen["-"] {
+				opts.skip(SkipRepeated)
+				continue
+			}
+			seen["-"] = true
+			out = append(out, file{path: path, format: jsonLines})
+			continue
+		}
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("corpus: there is no file or folder %s", path)
+		case err != nil:
+			return nil, fmt.Errorf("corpus: %w", err)
+		case info.IsDir():
+			err = walk(ctx, path, opts, func(p string) error { return add(p, false) })
+		case info.Mode().IsRegular():
+			err = add(path, true)
+		default:
+			return nil, fmt.Errorf("corpus: %s is neither a file nor a folder; to read from a pipe, name -", path)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// walk calls add with the files under a folder, sorted. A folder or file that can't be looked at is a problem of its own.
+func walk(ctx context.Context, root string, opts Options, add func(string) error) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			opts.Problem(Problem{Source: path, Error: cause(err)})
+			if entry != nil && entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		hidden := strings.HasPrefix(entry.Name(), ".") && path != root
+		switch mode := entry.Type(); {
+		case hidden && entry.IsDir():
+			return fs.SkipDir
+		case hidden, entry.IsDir():
+			return nil
+		case mode&fs.ModeSymlink != 0:
+			info, err := os.Stat(path)
+			if err != nil {
+				opts.Problem(Problem{Source: path, Error: cause(err)})
+				return nil
+			}
+			if !info.Mode().IsRegular() { // a link to a folder could lead in circles
+				opts.skip(SkipSpecial)
+				return nil
+			}
+		case !mode.IsRegular():
+			opts.skip(SkipSpecial)
+			return nil
+		}
+		return add(path)
+	})
+}
+
+func (o Options) skip(reason string) {
+	if o.Skip != nil {
+		o.Skip(reason)
+	}
+}
+
+// cause returns an error's message without the path, which stands beside it.
+func cause(err error) string {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathErr.Op + ": " + pathErr.Err.Error()
+	}
+	return err.Error()
+}
+
+// classify returns the format of a file by its name.
+func classify(path string) (format, bool) {
+	switch strings.ToLower(filepath.Ext(uncompressed(path))) {
+	case ".md", ".markdown", ".txt", ".text", ".rst":
+		return plain, true
+	case ".html", ".htm", ".xhtml":
+		return hypertext, true
+	case ".jsonl", ".ndjson":
+		return jsonLines, true
+	}
+	return 0, false
+}
+
+// uncompressed returns the name without an extension that says how the file is compressed.
+func uncompressed(path string) string {
+	if ext := strings.ToLower(filepath.Ext(path)); slices.Contains([]string{".gz", ".zst"}, ext) {
+		return path[:len(path)-len(ext)]
+	}
+	return path
+}
+
+func describe(path string) string {
+	if ext := filepath.Ext(uncompressed(path)); ext != "" {
+		return "files of type " + ext
+	}
+	return "a file without an extension"
+}

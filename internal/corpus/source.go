@@ -1,0 +1,215 @@
+package corpus
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// largest is the most bytes of one document or one line, unpacked.
+const largest = 256 << 20
+
+// errLarge: a document or line over it.
+var errLarge = fmt.Errorf("it is larger than %d MiB; split it", largest>>20)
+
+// place is where an id stands.
+type place struct {
+	source string
+	line   int
+}
+
+// reader reads files one after the other.
+type reader struct {
+	ctx    context.Context // of the one call of Read that the reader lives for
+	opts   Options
+	yield  func(Document) error
+	ids    map[string]place // of rows
+	number int              // of the next row
+}
+
+func (r *reader) problem(source string, line int, err error, document string) {
+	r.opts.Problem(Problem{Source: source, Line: line, Error: err.Error(), Document: document})
+}
+
+// file reads one file. Only errors of yield and of the context are returned.
+func (r *reader) file(f file) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if f.path == "-" {
+		if r.opts.Stdin == nil {
+			return errors.New("corpus: there is no standard input to read")
+		}
+		return r.rows(f, r.opts.Stdin)
+	}
+	src, err := open(f.path)
+	if err != nil {
+		r.problem(f.path, 0, errors.New(cause(err)), f.id)
+		return nil
+	}
+	defer src.Close()
+	if f.format == jsonLines {
+		return r.rows(f, src)
+	}
+	text, line, err := readText(f.format, src)
+	if err != nil {
+		r.problem(f.path, line, errors.New(cause(err)), f.id)
+		return nil
+	}
+	return r.yield(Document{Source: f.path, ID: f.id, Text: text})
+}
+
+// readText reads a whole document. line is where an error is, 0 if it is no single place.
+func readText(f format, src io.Reader) (text string, line int, err error) {
+	data, err := io.ReadAll(io.LimitReader(src, largest+1))
+	switch {
+	case err != nil:
+		return "", 0, err
+	case len(data) > largest:
+		return "", 0, errLarge
+	}
+	if f == hypertext {
+		if text, err = readHTML(data); err != nil {
+			return "", 0, err
+		}
+		return text, 0, nil
+	}
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return "", 0, errors.New("it is UTF-16; convert it to UTF-8")
+	}
+	if at := bytes.IndexByte(data, 0); at >= 0 {
+		return "", lineOf(data, at), fmt.Errorf("NUL at byte %d: it is not a text", at)
+	}
+	if !utf8.Valid(data) {
+		at := invalidAt(data)
+		return "", lineOf(data, at), fmt.Errorf("invalid UTF-8 at byte %d; convert the text to UTF-8", at)
+	}
+	return string(data), 0, nil
+}
+
+// lineOf returns the number of the line, from 1, that holds the byte at an offset.
+func lineOf(data []byte, at int) int { return bytes.Count(data[:at], []byte("\n")) + 1 }
+
+// rows reads JSONL.
+func (r *reader) rows(f file, src io.Reader) error {
+	lines := lineReader{r: bufio.NewReaderSize(src, 1<<20)}
+	var parser rowReader
+	for {
+		data, err := lines.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil && !errors.Is(err, errLarge) {
+			r.problem(f.path, lines.line, fmt.Errorf("the rest can't be read: %s", cause(err)), "")
+			return nil
+		}
+		if lines.line%256 == 1 && r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
+		if lines.line == 1 {
+			data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+		}
+		if err == nil && isBlank(data) {
+			continue
+		}
+		number := r.number
+		r.number++
+		if err != nil {
+			r.problem(f.path, lines.line, err, "")
+			continue
+		}
+		doc, failed, err := parser.parse(data)
+		if err != nil {
+			r.problem(f.path, lines.line, err, failed)
+			continue
+		}
+		if at, twice := r.ids[doc.Row.ID]; twice {
+			r.problem(f.path, lines.line, fmt.Errorf("id %q stands already in %s line %d", doc.Row.ID, at.source, at.line), "")
+			continue
+		}
+		r.ids[doc.Row.ID] = place{f.path, lines.line}
+		doc.Source, doc.Line, doc.Row.Number = f.path, lines.line, number
+		if err := r.yield(doc); err != nil {
+			return err
+		}
+	}
+}
+
+func isBlank(data []byte) bool { return len(bytes.TrimSpace(data)) == 0 }
+
+// lineReader reads lines of any length up to largest.
+type lineReader struct {
+	r    *bufio.Reader
+	line int // of the last line returned, from 1
+	buf  []byte
+}
+
+// next returns a line without its end, valid until the next call. A line that is too long is passed over with errLarge. At the
+// end it is io.EOF.
+func (l *lineReader) next() ([]byte, error) {
+	l.line++
+	part, err := l.r.ReadSlice('\n')
+	if err == nil {
+		return part[:len(part)-1], nil
+	}
+	l.buf = append(l.buf[:0], part...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		part, err = l.r.ReadSlice('\n')
+		if len(l.buf) <= largest {
+			l.buf = append(l.buf, part...)
+		}
+	}
+	switch {
+	case err == io.EOF && len(l.buf) == 0:
+		return nil, io.EOF
+	case err != nil && err != io.EOF:
+		return nil, err
+	case len(l.buf) > largest:
+		return nil, errLarge
+	}
+	return bytes.TrimSuffix(l.buf, []byte("\n")), nil
+}
+
+// open opens a file and unpacks it.
+func open(path string) (io.ReadCloser, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".gz":
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("it is not gzip: %w", err)
+		}
+		return unpacked{z, func() error { return errors.Join(z.Close(), f.Close()) }}, nil
+	case ".zst":
+		z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(largest))
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("it is not zstd: %w", err)
+		}
+		return unpacked{z, func() error { z.Close(); return f.Close() }}, nil
+	}
+	return f, nil
+}
+
+// unpacked reads what a decompressor makes of a file, and closes both.
+type unpacked struct {
+	io.Reader
+	close func() error
+}
+
+func (u unpacked) Close() error { return u.close() }
