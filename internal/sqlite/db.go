@@ -1,0 +1,202 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
+)
+
+// FileName is the name of the database in a home folder.
+const FileName = "aerie.db"
+
+// ErrClosed: the DB was closed.
+var ErrClosed = errors.New("sqlite: closed")
+
+// Config tunes a DB. The zero value is ready for use.
+type Config struct {
+	// LockTimeout is how long a change waits for another process's change to end. 0: one minute.
+	LockTimeout time.Duration
+	// Now tells the time, for leases. Nil: time.Now. Processes that share a home must agree on it.
+	Now func() time.Time
+}
+
+// Validate reports what is wrong with the config.
+func (c Config) Validate() error {
+	if c.LockTimeout < 0 {
+		return fmt.Errorf("sqlite: lock timeout %v is below 0", c.LockTimeout)
+	}
+	return nil
+}
+
+// DB is an open home. Its methods, and those of the ports it gives, may be called from many goroutines.
+type DB struct {
+	home   string
+	now    func() time.Time
+	sql    *sql.DB
+	writer *writer
+	store  *Store
+
+	mu     sync.Mutex // guards what follows
+	idle   []*session
+	closed bool
+	// active counts reads, so that Close can wait for them.
+	active sync.WaitGroup
+}
+
+// Open opens the database of a home folder, and creates both if they aren't there. A database that a newer
+// program has written is refused.
+func Open(home string, cfg Config) (*DB, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.LockTimeout == 0 {
+		cfg.LockTimeout = time.Minute
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	home, err := filepath.Abs(home)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: home %s: %w", home, err)
+	}
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return nil, fmt.Errorf("sqlite: home folder: %w", err)
+	}
+	pool, err := sql.Open("sqlite", dsn(filepath.Join(home, FileName)))
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	db := &DB{home: home, now: cfg.Now, sql: pool}
+	db.store = &Store{db: db, tables: map[int64]*table{}}
+	if err := db.start(cfg); err != nil {
+		return nil, errors.Join(fmt.Errorf("sqlite: %s: %w", filepath.Join(home, FileName), err), pool.Close())
+	}
+	return db, nil
+}
+
+// start opens the connection that writes and brings the schema up to date.
+func (db *DB) start(cfg Config) error {
+	ctx := context.Background()
+	var first *session
+	err := retryBusy(ctx, cfg.LockTimeout, func() (err error) {
+		first, err = db.connect(ctx)
+		return err
+	})
+	if err != nil {
+		return plain(err)
+	}
+	db.writer = newWriter(first, cfg.LockTimeout)
+	if err := migrate(ctx, db.writer); err != nil {
+		return errors.Join(err, first.close())
+	}
+	return nil
+}
+
+// dsn names the file and what every connection to it is set to. busy_timeout covers the short waits that no
+// transaction of ours can take the blame for, such as recovery after a crash. secure_delete=FAST overwrites what
+// was deleted wherever that costs no further write.
+func dsn(path string) string {
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{"_pragma": {
+		"busy_timeout(10000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(0)", "secure_delete(fast)",
+		"wal_autocheckpoint(4000)", "cache_size(-8000)", "temp_store(memory)",
+	}}.Encode()}
+	return u.String()
+}
+
+// Close ends all use of the home, waits for calls in progress and folds the write-ahead log into the file, if no
+// other process has it open.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	if db.closed {
+		db.mu.Unlock()
+		return nil
+	}
+	db.closed = true
+	idle := db.idle
+	db.idle = nil
+	db.mu.Unlock()
+
+	db.active.Wait()
+	var errs []error
+	for _, s := range idle {
+		errs = append(errs, s.close())
+	}
+	errs = append(errs, db.store.close(), db.writer.close(), db.sql.Close())
+	return errors.Join(errs...)
+}
+
+// begin registers a call, so that Close waits for it.
+func (db *DB) begin() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return ErrClosed
+	}
+	db.active.Add(1)
+	return nil
+}
+
+// read calls fn with a session in a transaction that sees one state of the database.
+func (db *DB) read(ctx context.Context, fn func(*session) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s, err := db.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.active.Done()
+	err = s.inTransaction(ctx, fn)
+	if err != nil {
+		// An interrupted connection may hold a half-read statement; a new one is cheap.
+		return errors.Join(plain(err), s.close())
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed || len(db.idle) >= 8 {
+		return s.close()
+	}
+	db.idle = append(db.idle, s)
+	return nil
+}
+
+// reader returns a session that can't write, from the idle ones or a new one, and registers the call.
+func (db *DB) reader(ctx context.Context) (*session, error) {
+	if err := db.begin(); err != nil {
+		return nil, err
+	}
+	db.mu.Lock()
+	if n := len(db.idle); n > 0 {
+		s := db.idle[n-1]
+		db.idle = db.idle[:n-1]
+		db.mu.Unlock()
+		return s, nil
+	}
+	db.mu.Unlock()
+	s, err := db.connect(ctx)
+	if err == nil {
+		if err = s.exec("PRAGMA query_only = 1"); err == nil {
+			return s, nil
+		}
+		err = errors.Join(err, s.close())
+	}
+	db.active.Done()
+	return nil, plain(err)
+}
+
+// write calls fn in a transaction; see [writer.do].
+func (db *DB) write(ctx context.Context, fn func(*session) error) error {
+	if err := db.begin(); err != nil {
+		return err
+	}
+	defer db.active.Done()
+	return db.writer.do(ctx, fn)
+}

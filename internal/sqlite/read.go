@@ -1,0 +1,287 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// Get implements [store.Store].
+func (st *Store) Get(ctx context.Context, corpus string, ids []tree.ID, with store.Fields) ([]tree.Node, error) {
+	var nodes []tree.Node
+	err := st.db.read(ctx, func(s *session) error {
+		c, err := s.collection(corpus)
+		if err != nil || c == nil {
+			return err
+		}
+		query := selectNodes(with) + " WHERE n.corpus = ? AND n.id = ?"
+		for _, id := range ids {
+			err := s.rows(query, []any{c.id, id[:]}, func(scan func(...any) error) error {
+				n, err := scanNode(scan, with)
+				if err == nil {
+					nodes = append(nodes, *n)
+				}
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("node %s: %w", id, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: corpus %s: get: %w", corpus, err)
+	}
+	return nodes, nil
+}
+
+// Each implements [store.Store]. The nodes come from one transaction, row by row. A write-ahead log can't be
+// folded into the file beyond what an open transaction sees, so a slow fn makes it grow.
+func (st *Store) Each(ctx context.Context, corpus string, filter store.Filter, with store.Fields, fn func(*tree.Node) error) error {
+	var own error
+	err := st.db.read(ctx, func(s *session) error {
+		sel, err := s.selection(corpus, filter)
+		if err != nil || sel == nil {
+			return err
+		}
+		levels, err := s.levels(sel.collection, filter)
+		if err != nil {
+			return err
+		}
+		// The order of the documents' names decides, and rows hold only their numbers: so for each level the
+		// outer loop goes over the documents by name.
+		query := selectNodesOf("documents d CROSS JOIN nodes n ON n.corpus = d.corpus AND n.level = ? AND n.document = d.id", with) +
+			" WHERE d.corpus = ?" + sel.where + " ORDER BY d.name, n.chunk_index, n.id"
+		for _, level := range levels {
+			args := append([]any{level, sel.collection.id}, sel.args...)
+			err := s.rows(query, args, func(scan func(...any) error) error {
+				n, err := scanNode(scan, with)
+				if err == nil {
+					err = fn(n)
+					own = err
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case own != nil:
+		return own
+	case err != nil:
+		return fmt.Errorf("sqlite: corpus %s: each: %w", corpus, err)
+	}
+	return nil
+}
+
+// Count implements [store.Store].
+func (st *Store) Count(ctx context.Context, corpus string, filter store.Filter) (int, error) {
+	count := 0
+	err := st.db.read(ctx, func(s *session) error {
+		sel, err := s.selection(corpus, filter)
+		if err != nil || sel == nil {
+			return err
+		}
+		args := append([]any{sel.collection.firstNode, sel.collection.beyondNodes, filter.MinLevel, filter.MaxLevel}, sel.args...)
+		_, err = s.row(`SELECT count(*) FROM nodes n NOT INDEXED WHERE n.node >= ?1 AND n.node < ?2 AND n.level >= ?3 AND (?4 < 0 OR n.level <= ?4)`+sel.where,
+			args, &count)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("sqlite: corpus %s: count: %w", corpus, err)
+	}
+	return count, nil
+}
+
+// Documents implements [store.Store].
+func (st *Store) Documents(ctx context.Context, corpus, prefix string, fn func(store.Document) error) error {
+	var own error
+	err := st.db.read(ctx, func(s *session) error {
+		c, err := s.collection(corpus)
+		if err != nil || c == nil {
+			return err
+		}
+		return s.rows(`SELECT d.name, (SELECT count(*) FROM nodes n WHERE n.corpus = d.corpus AND n.level = 0 AND n.document = d.id AND n.died <> ?)
+			FROM documents d WHERE d.corpus = ? AND d.name >= ? ORDER BY d.name`, []any{tree.Deleted, c.id, prefix},
+			func(scan func(...any) error) error {
+				var d store.Document
+				if err := scan(&d.ID, &d.Leaves); err != nil {
+					return err
+				}
+				if !strings.HasPrefix(d.ID, prefix) {
+					return errEnough
+				}
+				if d.Leaves > 0 {
+					own = fn(d)
+				}
+				return own
+			})
+	})
+	switch {
+	case own != nil:
+		return own
+	case err != nil && !errors.Is(err, errEnough):
+		return fmt.Errorf("sqlite: corpus %s: documents: %w", corpus, err)
+	}
+	return nil
+}
+
+// errEnough ends a loop over rows.
+var errEnough = errors.New("enough rows")
+
+// selection is a filter as a part of a statement, for what isn't level or order.
+type selection struct {
+	collection *collection
+	where      string
+	args       []any
+	documents  map[int64]bool // nil: any
+	metadata   map[int64]bool // nil: any
+}
+
+// selection resolves a filter; nil if nothing is selected.
+func (s *session) selection(corpus string, filter store.Filter) (*selection, error) {
+	if err := filter.Validate(); err != nil {
+		return nil, err
+	}
+	c, err := s.collection(corpus)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	sel := &selection{collection: c}
+	if filter.At != nil {
+		sel.where += " AND n.born <= ? AND n.died > ?"
+		sel.args = append(sel.args, *filter.At, *filter.At)
+	}
+	if len(filter.Documents) > 0 {
+		sel.documents = map[int64]bool{}
+		for _, name := range filter.Documents {
+			var id int64
+			ok, err := s.row("SELECT id FROM documents WHERE corpus = ? AND name = ?", []any{c.id, name}, &id)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				sel.documents[id] = true
+			}
+		}
+		sel.where += " AND n.document IN (SELECT value FROM json_each(?))"
+		sel.args = append(sel.args, list(sel.documents))
+	}
+	if len(filter.Metadata) > 0 {
+		if sel.metadata, err = s.metadata(c, &filter); err != nil {
+			return nil, err
+		}
+		sel.where += " AND n.level = 0 AND n.metadata IN (SELECT value FROM json_each(?))"
+		sel.args = append(sel.args, list(sel.metadata))
+	}
+	return sel, nil
+}
+
+// metadata returns the distinct metadata that the filter keeps.
+func (s *session) metadata(c *collection, filter *store.Filter) (map[int64]bool, error) {
+	kept := map[int64]bool{}
+	err := s.rows("SELECT id, value FROM metadata WHERE corpus = ?", []any{c.id}, func(scan func(...any) error) error {
+		var id int64
+		var value string
+		if err := scan(&id, &value); err != nil {
+			return err
+		}
+		m, err := decodeMetadata(value)
+		if err == nil && filter.SelectsMetadata(m) {
+			kept[id] = true
+		}
+		return err
+	})
+	return kept, err
+}
+
+// list returns numbers as a JSON array, the form in which a statement takes a list as one argument.
+func list(ids map[int64]bool) string {
+	all := make([]int64, 0, len(ids))
+	for id := range ids {
+		all = append(all, id)
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		panic("sqlite: integers always encode: " + err.Error())
+	}
+	return string(b)
+}
+
+// levels returns the levels that exist, within the filter's bounds, ascending. Each is one step in the index.
+func (s *session) levels(c *collection, filter store.Filter) ([]int, error) {
+	var levels []int
+	for next := filter.MinLevel; filter.MaxLevel < 0 || next <= filter.MaxLevel; {
+		var level *int
+		if _, err := s.row("SELECT min(level) FROM nodes WHERE corpus = ? AND level >= ?", []any{c.id, next}, &level); err != nil {
+			return nil, err
+		}
+		if level == nil || filter.MaxLevel >= 0 && *level > filter.MaxLevel {
+			break
+		}
+		levels = append(levels, *level)
+		next = *level + 1
+	}
+	return levels, nil
+}
+
+// selectNodes begins a statement that reads nodes for scanNode.
+func selectNodes(with store.Fields) string {
+	return selectNodesOf("nodes n JOIN documents d ON d.id = n.document", with)
+}
+
+func selectNodesOf(from string, with store.Fields) string {
+	columns := "n.id, n.level, d.name, n.chunk_index, n.scope, n.children, n.tokens, n.n_leaves, n.recipe, n.born, n.died"
+	if with.Text {
+		columns += ", (SELECT text FROM texts WHERE node = n.node)"
+	}
+	if with.Vector {
+		columns += ", (SELECT vector FROM vectors WHERE node = n.node)"
+	}
+	if with.Metadata {
+		columns += ", (SELECT value FROM metadata WHERE id = n.metadata)"
+	}
+	return "SELECT " + columns + " FROM " + from
+}
+
+// scanNode reads a node from a row of selectNodes, after what is to be read into before.
+func scanNode(scan func(...any) error, with store.Fields, before ...any) (*tree.Node, error) {
+	var n tree.Node
+	var id, children, vector []byte
+	var metadata *string
+	dst := append(before, &id, &n.Level, &n.DocumentID, &n.ChunkIndex, &n.Scope, &children, &n.Tokens, &n.NLeaves, &n.Recipe, &n.Born, &n.Died)
+	if with.Text {
+		dst = append(dst, &n.Text)
+	}
+	if with.Vector {
+		dst = append(dst, &vector)
+	}
+	if with.Metadata {
+		dst = append(dst, &metadata)
+	}
+	if err := scan(dst...); err != nil {
+		return nil, err
+	}
+	copy(n.ID[:], id)
+	for ; len(children) >= len(n.ID); children = children[len(n.ID):] {
+		n.Children = append(n.Children, tree.ID(children[:len(n.ID)]))
+	}
+	if vector != nil {
+		n.Vector = decodeVector(vector)
+	}
+	if metadata != nil {
+		var err error
+		if n.Metadata, err = decodeMetadata(*metadata); err != nil {
+			return nil, fmt.Errorf("node %s: %w", n.ID, err)
+		}
+	}
+	return &n, nil
+}

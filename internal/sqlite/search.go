@@ -1,0 +1,235 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// Search implements [store.Store], exactly: every vector that passes the filter is compared.
+func (st *Store) Search(ctx context.Context, corpus string, q store.Query) ([]store.Hit, error) {
+	var hits []store.Hit
+	err := st.query(ctx, corpus, &q, func(s *session, c *collection, t *table, keep func(int) bool) error {
+		if err := store.CheckVector(q.Vector, c.width); err != nil {
+			return err
+		}
+		var err error
+		hits, err = s.hits(t, t.nearest(unit(q.Vector), keep, q.Limit), q.With)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: corpus %s: search: %w", corpus, err)
+	}
+	return hits, nil
+}
+
+// Keyword implements [store.Store]. The engine scores every match, and filters are applied to all of them, so
+// that no hit is lost to a filter.
+func (st *Store) Keyword(ctx context.Context, corpus string, q store.Query) ([]store.Hit, error) {
+	match := matchQuery(q.Text)
+	var hits []store.Hit
+	err := st.query(ctx, corpus, &q, func(s *session, c *collection, t *table, keep func(int) bool) error {
+		if match == "" {
+			return nil
+		}
+		best := newTop(t.ids, q.Limit)
+		at := 0
+		err := s.rows(fmt.Sprintf("SELECT rowid, -bm25(%[1]s) FROM %[1]s WHERE %[1]s MATCH ?", c.keywords), []any{match},
+			func(scan func(...any) error) error {
+				var node int64
+				var score float64
+				if err := scan(&node, &score); err != nil {
+					return err
+				}
+				i := t.index(node, at) // matches come in the order of row numbers
+				if i >= 0 {
+					at = i
+					if keep(i) {
+						best.add(scored{i, score})
+					}
+				}
+				return nil
+			})
+		if err != nil {
+			return err
+		}
+		hits, err = s.hits(t, best.sorted(), q.With)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: corpus %s: keyword search: %w", corpus, err)
+	}
+	return hits, nil
+}
+
+// query calls fn with a corpus's table and the filter, all in one state. An unknown corpus has no hits.
+func (st *Store) query(ctx context.Context, corpus string, q *store.Query, fn func(*session, *collection, *table, func(int) bool) error) error {
+	if err := q.Validate(); err != nil {
+		return err
+	}
+	return st.db.read(ctx, func(s *session) error {
+		t, c, err := st.table(s, corpus)
+		if err != nil || c == nil {
+			return err
+		}
+		sel, err := s.selection(corpus, q.Filter)
+		if err != nil {
+			return err
+		}
+		return fn(s, c, t, t.keep(q.Filter, sel))
+	})
+}
+
+// hits reads the nodes that were found.
+func (s *session) hits(t *table, found []scored, with store.Fields) ([]store.Hit, error) {
+	hits := make([]store.Hit, 0, len(found))
+	query := selectNodes(with) + " WHERE n.node = ?"
+	for _, f := range found {
+		err := s.rows(query, []any{t.nodes[f.row]}, func(scan func(...any) error) error {
+			n, err := scanNode(scan, with)
+			if err == nil {
+				hits = append(hits, store.Hit{Node: *n, Score: f.score})
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return hits, nil
+}
+
+// nearest returns the rows with the largest dot product with a vector of unit length, best first, ties by id. The
+// rows are cut into as many parts as there are cores; which part a row is in has no influence on its score.
+func (t *table) nearest(query []float32, keep func(int) bool, limit int) []scored {
+	n := len(t.nodes)
+	parts := max(1, min(runtime.GOMAXPROCS(0), n/1024))
+	best := make([]*top, parts)
+	var wg sync.WaitGroup
+	for p := range parts {
+		wg.Go(func() {
+			best[p] = newTop(t.ids, limit)
+			for i := p * n / parts; i < (p+1)*n/parts; i++ {
+				if keep(i) {
+					best[p].add(scored{i, float64(dot(t.vectors[i*t.width:(i+1)*t.width], query))})
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, b := range best[1:] {
+		for _, s := range b.heap {
+			best[0].add(s)
+		}
+	}
+	return best[0].sorted()
+}
+
+// dot returns Σ aᵢbᵢ of two vectors of one length, summed in eight strands whose order is fixed.
+func dot(a, b []float32) float32 {
+	var s0, s1, s2, s3, s4, s5, s6, s7 float32
+	b = b[:len(a)]
+	for len(a) >= 8 {
+		s0 += a[0] * b[0]
+		s1 += a[1] * b[1]
+		s2 += a[2] * b[2]
+		s3 += a[3] * b[3]
+		s4 += a[4] * b[4]
+		s5 += a[5] * b[5]
+		s6 += a[6] * b[6]
+		s7 += a[7] * b[7]
+		a, b = a[8:], b[8:]
+	}
+	for i := range a {
+		s0 += a[i] * b[i]
+	}
+	return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+}
+
+// unit returns a vector scaled to length 1, so that a dot product is a cosine.
+func unit(v []float32) []float32 {
+	sum := 0.0
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	scale := 1 / math.Sqrt(sum)
+	u := make([]float32, len(v))
+	for i, x := range v {
+		u[i] = float32(float64(x) * scale)
+	}
+	return u
+}
+
+// scored is a row of a table with its score.
+type scored struct {
+	row   int
+	score float64
+}
+
+// top keeps the limit best rows under a total order: score descending, then id ascending. heap[0] is the worst.
+type top struct {
+	ids   []tree.ID
+	limit int
+	heap  []scored
+}
+
+func newTop(ids []tree.ID, limit int) *top { return &top{ids: ids, limit: limit} }
+
+// worse reports whether a comes after b.
+func (t *top) worse(a, b scored) bool {
+	if a.score != b.score {
+		return a.score < b.score
+	}
+	return t.ids[a.row].Compare(t.ids[b.row]) > 0
+}
+
+func (t *top) add(s scored) {
+	if len(t.heap) < t.limit {
+		t.heap = append(t.heap, s)
+		for i := len(t.heap) - 1; i > 0; {
+			parent := (i - 1) / 2
+			if !t.worse(t.heap[i], t.heap[parent]) {
+				break
+			}
+			t.heap[i], t.heap[parent] = t.heap[parent], t.heap[i]
+			i = parent
+		}
+		return
+	}
+	if t.worse(t.heap[0], s) {
+		t.heap[0] = s
+		t.sink(len(t.heap))
+	}
+}
+
+// sink restores the heap of the first n after its root was replaced.
+func (t *top) sink(n int) {
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= n {
+			return
+		}
+		if child+1 < n && t.worse(t.heap[child+1], t.heap[child]) {
+			child++
+		}
+		if !t.worse(t.heap[child], t.heap[i]) {
+			return
+		}
+		t.heap[i], t.heap[child] = t.heap[child], t.heap[i]
+		i = child
+	}
+}
+
+// sorted empties the heap, best first.
+func (t *top) sorted() []scored {
+	for n := len(t.heap) - 1; n > 0; n-- {
+		t.heap[0], t.heap[n] = t.heap[n], t.heap[0]
+		t.sink(n)
+	}
+	return t.heap
+}

@@ -1,0 +1,161 @@
+package sqlite
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// segmenterVersion names the rules of segment. A change of the rules needs a new number: an index that was fed
+// under others is built anew from the texts, since entries can only be taken out by the words that put them in.
+const segmenterVersion = 1
+
+// maxWordBytes bounds a word, so that a megabyte of base64 is no word of a megabyte.
+const maxWordBytes = 96
+
+// unspaced are the scripts that put no spaces between words, and Hangul, whose words carry endings.
+var unspaced = []*unicode.RangeTable{
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Hangul, unicode.Thai, unicode.Lao,
+	unicode.Khmer, unicode.Myanmar, unicode.Tibetan, unicode.Yi,
+}
+
+// segment writes the words of a text to a string, a space before each. Text is compared in NFKC, without case.
+// A word is a run of letters, marks and digits. In scripts without spaces each pair of neighboring characters is
+// a word, a character being a letter with its marks. What is indexed holds each character by itself too, so that
+// a query of a single one finds it; a query of more asks for its pairs alone, since they say more.
+func segment(text string, query bool) string {
+	if isASCII(text) {
+		return segmentASCII(text)
+	}
+	s := segmenter{query: query}
+	s.out.Grow(len(text) + len(text)/2)
+	for _, r := range cases.Fold().String(norm.NFKC.String(text)) {
+		s.add(r)
+	}
+	s.flush()
+	return s.out.String()
+}
+
+type segmenter struct {
+	query bool
+	out   strings.Builder
+	word  []byte   // the run of letters and digits being read
+	run   []string // the run of characters of unspaced scripts being read
+}
+
+func (s *segmenter) add(r rune) {
+	switch {
+	case unicode.In(r, unicode.M):
+		if n := len(s.run); n > 0 {
+			s.run[n-1] += string(r)
+		} else {
+			s.word = utf8.AppendRune(s.word, r)
+		}
+	case r >= 0x0E00 && unicode.In(r, unspaced...):
+		s.flushWord()
+		s.run = append(s.run, string(r))
+	case unicode.In(r, unicode.L, unicode.N):
+		s.flushRun()
+		s.word = utf8.AppendRune(s.word, r)
+	default:
+		s.flush()
+	}
+}
+
+func (s *segmenter) flush() {
+	s.flushWord()
+	s.flushRun()
+}
+
+func (s *segmenter) flushWord() {
+	if len(s.word) > 0 {
+		s.out.WriteByte(' ')
+		s.out.WriteString(cut(string(s.word)))
+		s.word = s.word[:0]
+	}
+}
+
+func (s *segmenter) flushRun() {
+	for i, c := range s.run {
+		if !s.query || len(s.run) == 1 {
+			s.out.WriteByte(' ')
+			s.out.WriteString(cut(c))
+		}
+		if i > 0 {
+			s.out.WriteByte(' ')
+			s.out.WriteString(cut(s.run[i-1] + c))
+		}
+	}
+	s.run = s.run[:0]
+}
+
+// cut shortens a word to maxWordBytes, between runes.
+func cut(word string) string {
+	if len(word) <= maxWordBytes {
+		return word
+	}
+	n := maxWordBytes
+	for !utf8.RuneStart(word[n]) {
+		n--
+	}
+	return word[:n]
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// segmentASCII is segment for plain ASCII, which most English text is, at a fraction of the cost.
+func segmentASCII(text string) string {
+	out := make([]byte, 0, len(text)+1)
+	start := -1
+	for i := 0; i <= len(text); i++ {
+		var c byte
+		if i < len(text) {
+			c = text[i]
+		}
+		letter := c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z'
+		switch {
+		case letter && start < 0:
+			start = i
+		case !letter && start >= 0:
+			out = append(out, ' ')
+			for _, b := range []byte(text[start:min(i, start+maxWordBytes)]) {
+				if b >= 'A' && b <= 'Z' {
+					b += 'a' - 'A'
+				}
+				out = append(out, b)
+			}
+			start = -1
+		}
+	}
+	return string(out)
+}
+
+// matchQuery returns the FTS5 query for any of a text's words, or "" if it has none. Each word is quoted, so that
+// it is never an operator.
+func matchQuery(text string) string {
+	seen := map[string]bool{}
+	var q strings.Builder
+	for _, word := range strings.Fields(segment(text, true)) {
+		if seen[word] {
+			continue
+		}
+		seen[word] = true
+		if q.Len() > 0 {
+			q.WriteString(" OR ")
+		}
+		q.WriteByte('"')
+		q.WriteString(word)
+		q.WriteByte('"')
+	}
+	return q.String()
+}
