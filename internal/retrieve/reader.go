@@ -56,10 +56,13 @@ func (r *Retriever) record(ctx context.Context, corpus string) (*levels.Corpus, 
 	return nil, fmt.Errorf("retrieve: corpus %s: %w: there is %s", corpus, ErrUnknown, strings.Join(names, ", "))
 }
 
-// vector returns the query's embedding, of the corpus's model and width.
-func (r *Retriever) vector(ctx context.Context, req Request, record *levels.Corpus) ([]float32, error) {
+// vector returns the query's embedding, of the corpus's model and width; nil if keywords alone are asked for.
+func (r *Retriever) vector(ctx context.Context, req *Request, record *levels.Corpus) ([]float32, error) {
 	if record.Width == 0 {
 		return nil, emptyError(record.Name)
+	}
+	if req.Alpha == 0 {
+		return nil, nil
 	}
 	mismatch := &EmbedderError{
 		Corpus: record.Name, Pinned: record.Embedder, PinnedWidth: record.Width, Configured: r.embedder.Name(),
@@ -100,13 +103,28 @@ func unit(v []float32) ([]float32, error) {
 	return out, nil
 }
 
-// filter returns what a query may see at all.
-func (r *Retriever) filter(record *levels.Corpus) store.Filter {
-	f := store.AnyLevel()
-	if hidesLeaves(record) {
-		f = store.Summaries()
+// filter returns what the hits of a request must be: visible, and as asked for.
+func filter(req *Request, record *levels.Corpus) (store.Filter, error) {
+	f := store.AnyLevel().VisibleAt(record.Generation)
+	if req.MinLevel != nil {
+		f.MinLevel = *req.MinLevel
 	}
-	return f.VisibleAt(record.Generation)
+	if req.MaxLevel != nil {
+		f.MaxLevel = *req.MaxLevel
+	}
+	if req.Mode == Traversal && req.LeavesOnly {
+		f.MaxLevel = 0
+	}
+	f.Documents, f.Metadata = req.Documents, req.Metadata
+	if !hidesLeaves(record) {
+		return f, nil
+	}
+	if f.MaxLevel == 0 || len(f.Metadata) > 0 {
+		return f, &UsageError{Problems: []string{fmt.Sprintf("corpus %s was built with keep_leaves false, so no leaf can be "+
+			"found: ask for summaries, without a metadata filter", record.Name)}}
+	}
+	f.MinLevel = max(f.MinLevel, 1)
+	return f, nil
 }
 
 // hidesLeaves reports whether the published tree was built with keep_leaves false.
@@ -114,9 +132,14 @@ func hidesLeaves(record *levels.Corpus) bool {
 	return record.Settings != nil && !record.Settings.KeepLeaves
 }
 
-// whyEmpty returns ErrEmpty if no query of this corpus could find anything.
+// unchanged reports whether the leaves are those that the published tree was built from.
+func unchanged(record *levels.Corpus) bool {
+	return record.Baseline != nil && record.Baseline.Changes == record.Changes
+}
+
+// whyEmpty returns ErrEmpty if the corpus has nothing that any query could find.
 func (r *Retriever) whyEmpty(ctx context.Context, record *levels.Corpus) error {
-	n, err := r.nodes.Count(ctx, record.Name, r.filter(record))
+	n, err := r.nodes.Count(ctx, record.Name, store.AnyLevel().VisibleAt(record.Generation))
 	if err != nil {
 		return fmt.Errorf("retrieve: corpus %s: %w", record.Name, err)
 	}

@@ -1,0 +1,89 @@
+package retrieve
+
+import (
+	"context"
+
+	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// fetch returns the best candidates of all levels that the filter lets through, about limit of them: those
+// nearest to the query by vector, by keywords, or by both, fused. all reports that there are no others.
+func (s *search) fetch(ctx context.Context, limit int) (pool []*candidate, all bool, err error) {
+	q := store.Query{Filter: s.filter, Vector: s.vector, Text: s.req.Query, Limit: limit}
+	var near, worded []store.Hit
+	if s.req.Alpha > 0 {
+		if near, err = s.nodes.Search(ctx, s.req.Corpus, q); err != nil {
+			return nil, false, err
+		}
+	}
+	if s.req.Alpha < 1 {
+		if worded, err = s.nodes.Keyword(ctx, s.req.Corpus, q); err != nil {
+			return nil, false, err
+		}
+	}
+	pool = fuse(near, worded, s.req.Alpha, s.req.Fusion)
+	all = len(near) < limit && len(worded) < limit
+	pool = pool[:min(limit, len(pool))]
+	number(pool)
+	return pool, all, nil
+}
+
+// reciprocalOffset is k of reciprocal rank fusion (Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion
+// outperforms Condorcet and individual Rank Learning Methods", SIGIR 2009), which found 60 to do well.
+const reciprocalOffset = 60
+
+// fuse makes one sorted list of the nearest nodes and the best by keywords. A score is alpha times that of the
+// vector plus 1-alpha times that of the keywords. With Relative the former runs from 0 at the farthest node fetched
+// to 1 at the nearest, the latter from 0, that of a node with no word of the query, to 1 at the best. With Reciprocal
+// each is (k+1)/(k+rank), so that 1 is the best here too. A node that one list lacks gets 0 for it. With alpha 0 or 1
+// scores stay what the store says.
+func fuse(near, worded []store.Hit, alpha float64, fusion Fusion) []*candidate {
+	var pool []*candidate
+	known := make(map[tree.ID]*candidate, len(near))
+	of := func(n tree.Node) *candidate {
+		c := known[n.ID]
+		if c == nil {
+			c = &candidate{node: n}
+			known[n.ID] = c
+			pool = append(pool, c)
+		}
+		return c
+	}
+	for i, h := range near {
+		c := of(h.Node)
+		c.parts.Similarity = &near[i].Score
+		switch {
+		case alpha == 1:
+			c.score = h.Score
+		case fusion == Reciprocal:
+			c.score += alpha * reciprocal(i)
+		default:
+			c.score += alpha * scale(h.Score, near[len(near)-1].Score, near[0].Score)
+		}
+	}
+	for i, h := range worded {
+		c := of(h.Node)
+		c.parts.Keyword = &worded[i].Score
+		switch {
+		case alpha == 0:
+			c.score = h.Score
+		case fusion == Reciprocal:
+			c.score += (1 - alpha) * reciprocal(i)
+		default:
+			c.score += (1 - alpha) * scale(h.Score, 0, worded[0].Score)
+		}
+	}
+	sortCandidates(pool)
+	return pool
+}
+
+func reciprocal(rank int) float64 { return (reciprocalOffset + 1) / float64(reciprocalOffset+1+rank) }
+
+// scale maps low…high to 0…1.
+func scale(x, low, high float64) float64 {
+	if high <= low {
+		return 1
+	}
+	return (x - low) / (high - low)
+}

@@ -1,0 +1,85 @@
+package retrieve
+
+import (
+	"sync"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// maxRemembered bounds the sources that are remembered for one corpus; beyond it they are forgotten together.
+const maxRemembered = 4096
+
+// memory keeps, for each corpus, what many queries to one generation read alike. The walk from a summary near the top
+// to its leaves reads a large part of the corpus, and every query that finds it would repeat it.
+type memory struct {
+	mu      sync.Mutex
+	corpora map[string]*remembered
+}
+
+type remembered struct {
+	generation int
+	changes    int64
+	sources    map[tree.ID]source
+	tree       *shape
+}
+
+// of returns what is remembered of a corpus at its record's generation. The caller holds mu.
+func (m *memory) of(record *levels.Corpus) *remembered {
+	if m.corpora == nil {
+		m.corpora = map[string]*remembered{}
+	}
+	known := m.corpora[record.Name]
+	if known == nil || known.generation != record.Generation {
+		known = &remembered{generation: record.Generation}
+		m.corpora[record.Name] = known
+	}
+	if known.changes != record.Changes {
+		known.changes, known.sources = record.Changes, nil
+	}
+	return known
+}
+
+// shape returns the shape of the tree, nil if it isn't known. Where only the top level matters any will do;
+// otherwise it must say which nodes have parents.
+func (m *memory) shape(record *levels.Corpus, whole bool) *shape {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.of(record).tree
+	if known == nil || !whole && known.parented == nil {
+		return nil
+	}
+	return known
+}
+
+func (m *memory) keepShape(record *levels.Corpus, s *shape) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of(record).tree = s
+}
+
+// source returns the sources of a summary, if they are known and can't have changed since.
+func (m *memory) source(record *levels.Corpus, id tree.ID) (source, bool) {
+	if !unchanged(record) {
+		return source{}, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ok := m.of(record).sources[id]
+	return s, ok
+}
+
+// keepSource remembers the sources of a summary. As soon as a leaf has changed since the build nothing is kept: a
+// deletion that is under way could be recorded before the leaf is gone, and its text would be returned later.
+func (m *memory) keepSource(record *levels.Corpus, id tree.ID, s source) {
+	if !unchanged(record) {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.of(record)
+	if known.sources == nil || len(known.sources) >= maxRemembered {
+		known.sources = map[tree.ID]source{}
+	}
+	known.sources[id] = s
+}

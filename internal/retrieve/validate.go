@@ -1,0 +1,118 @@
+package retrieve
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// UsageError says what is wrong with a request, one sentence for each wrong value.
+type UsageError struct {
+	Problems []string
+}
+
+func (e *UsageError) Error() string { return strings.Join(e.Problems, "; ") }
+
+// Validate returns a *UsageError if a value is out of its range.
+func (r *Request) Validate() error {
+	var bad problems
+	if r.Corpus == "" {
+		bad.add("no corpus is named")
+	}
+	if strings.TrimSpace(r.Query) == "" {
+		bad.add("the query is blank: ask something")
+	}
+	oneOf(&bad, "mode", r.Mode, Modes())
+	oneOf(&bad, "pack", r.Pack, Packs())
+	oneOf(&bad, "fusion", r.Fusion, Fusions())
+	atLeast(&bad, "budget", r.Budget, 0, " (0: no bound)")
+	atLeast(&bad, "top-k", r.TopK, 0, " (0: no bound)")
+	atLeast(&bad, "candidates", r.Candidates, 1, "")
+	atLeast(&bad, "per-level", r.PerLevel, 1, "")
+	atLeast(&bad, "pool", r.Pool, 1, "")
+	if !(r.Alpha >= 0 && r.Alpha <= 1) {
+		bad.add("alpha is %v: it must be between 0 (keywords alone) and 1 (vectors alone)", r.Alpha)
+	}
+	if !(r.Boost > 0) || math.IsInf(r.Boost, 0) {
+		bad.add("boost is %v: it must be a finite number above 0", r.Boost)
+	}
+	if !(r.Sharpness >= 0) || math.IsInf(r.Sharpness, 0) {
+		bad.add("sharpness is %v: it must be a finite number of at least 0", r.Sharpness)
+	}
+	if !(r.SummaryWeight > 0) || math.IsInf(r.SummaryWeight, 0) {
+		bad.add("summary-weight is %v: it must be a finite number above 0", r.SummaryWeight)
+	}
+	if r.Mode == Traversal && r.Alpha != 1 {
+		bad.add("alpha is %v, but mode traversal compares vectors alone: leave alpha at 1 or choose another mode", r.Alpha)
+	}
+	r.validateFilters(&bad)
+	for _, x := range r.Vector {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			bad.add("the query's vector holds a value that is not finite")
+			break
+		}
+	}
+	return bad.err()
+}
+
+func (r *Request) validateFilters(bad *problems) {
+	if r.MinLevel != nil {
+		atLeast(bad, "min-level", *r.MinLevel, 0, " (0: leaves)")
+	}
+	if r.MaxLevel != nil {
+		atLeast(bad, "max-level", *r.MaxLevel, 0, " (0: leaves)")
+	}
+	if r.MinLevel != nil && r.MaxLevel != nil && *r.MinLevel > *r.MaxLevel {
+		bad.add("min-level %d is above max-level %d, so no node could be found", *r.MinLevel, *r.MaxLevel)
+	}
+	if r.LeavesOnly && r.MinLevel != nil && *r.MinLevel > 0 {
+		bad.add("min-level %d shuts out the leaves that leaves-only asks for", *r.MinLevel)
+	}
+	for _, d := range r.Documents {
+		if d == "" {
+			bad.add("a document to filter by has an empty id")
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Metadata)) {
+		switch v := r.Metadata[key].(type) {
+		case string, bool:
+		case float64:
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				bad.add("metadata %q is asked to be %v: it must be a finite number", key, v)
+			}
+		default:
+			bad.add("metadata %q is asked to be a %T: it must be a string, a number or a bool", key, v)
+		}
+	}
+}
+
+// problems collects the sentences of a UsageError.
+type problems []string
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
+
+func (p problems) err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return &UsageError{Problems: p}
+}
+
+func oneOf[T ~string](bad *problems, name string, value T, valid []T) {
+	if slices.Contains(valid, value) {
+		return
+	}
+	names := make([]string, len(valid))
+	for i, v := range valid {
+		names[i] = string(v)
+	}
+	bad.add("%s %q is unknown: it is one of %s", name, value, strings.Join(names, ", "))
+}
+
+func atLeast(bad *problems, name string, value, least int, note string) {
+	if value < least {
+		bad.add("%s is %d: it must be at least %d%s", name, value, least, note)
+	}
+}
