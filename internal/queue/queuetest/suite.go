@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -80,12 +81,25 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"RestartRefusesDuplicates", testRestartDuplicate},
 		{"SumHoldsUnderRandomSettling", testSum},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			test.run(t, open(t))
+	together(t, len(tests), func(i int) (string, func(t *testing.T)) {
+		return tests[i].name, func(t *testing.T) { tests[i].run(t, open(t)) }
+	})
+}
+
+// together runs subtests at the same time. They wait most of the time, so t.Parallel with its one test for each
+// processor would take long.
+func together(t *testing.T, n int, subtest func(i int) (string, func(t *testing.T))) {
+	slots := make(chan struct{}, 8)
+	var wait sync.WaitGroup
+	for i := range n {
+		name, run := subtest(i)
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			t.Run(name, run)
 		})
 	}
+	wait.Wait()
 }
 
 // Tasks returns n different tasks of one level.
@@ -162,12 +176,12 @@ func wantQueued(t *testing.T, q queue.Queue, level queue.Level, want ...queue.Ta
 		t.Fatalf("queued: %v", err)
 	}
 	slices.SortFunc(got, tree.ID.Compare)
-	if diff := cmp.Diff(ids(want), got); diff != "" {
+	if diff := cmp.Diff(ids(want), got, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("queued tasks (-want +got):\n%s", diff)
 	}
 }
 
-// ids returns the tasks' ids, ascending; nil without tasks.
+// ids returns the tasks' ids, ascending.
 func ids(tasks []queue.Task) []tree.ID {
 	var list []tree.ID
 	for _, task := range tasks {

@@ -22,8 +22,7 @@ type OpenedJournal struct {
 	Journal llm.Journal
 	// Second opens another client of the same journal; nil if all clients share Journal.
 	Second func() llm.Journal
-	// Restart ends the journal abruptly, starts it over what it had kept and returns the new client; nil for one
-	// that keeps nothing.
+	// Restart ends the journal abruptly, starts it over what it had kept and returns the new client.
 	Restart func() llm.Journal
 }
 
@@ -49,18 +48,10 @@ func JournalSuite(t *testing.T, open func(t *testing.T) OpenedJournal) {
 		{"AttemptsAtOnceAreAllCounted", testAttemptsConcurrently},
 		{"AttemptsAreKeptApart", testAttemptsApart},
 		{"CallsEndWithTheirContext", testJournalContext},
+		{"EverythingSurvivesARestart", testJournalRestart},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			test.run(t, open(t))
-		})
-	}
-	t.Run("EverythingSurvivesARestart", func(t *testing.T) {
-		t.Parallel()
-		if o := open(t); o.Restart != nil {
-			testJournalRestart(t, o)
-		}
+	together(t, len(tests), func(i int) (string, func(t *testing.T)) {
+		return tests[i].name, func(t *testing.T) { tests[i].run(t, open(t)) }
 	})
 }
 
