@@ -27,7 +27,8 @@ type Entry struct {
 	Text         string    `json:"text"` // as checked and cleaned
 	InputTokens  int       `json:"input_tokens"`
 	OutputTokens int       `json:"output_tokens"`
-	Build        string    `json:"build"` // which build paid
+	Calls        int       `json:"calls,omitempty"` // that the answer took, with those whose answers were refused; 0 is 1
+	Build        string    `json:"build"`           // which build paid
 	At           time.Time `json:"at"`
 }
 

@@ -40,9 +40,9 @@ func wordWeight(t term) float64 {
 
 // wordClasses holds function words of the languages that most text is written in, and words of English that are common
 // whatever the subject. The lists are short on purpose: a word that is missing weighs as its length says.
-var wordClasses = classify()
+var wordClasses = classifyWords()
 
-func classify() map[string]float64 {
+func classifyWords() map[string]float64 {
 	classes := make(map[string]float64, 1200)
 	for _, w := range strings.Fields(commonEnglish) {
 		classes[w] = commonWeight

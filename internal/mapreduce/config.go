@@ -32,7 +32,7 @@ type Config struct {
 	// [Config.Prepare] counts them once.
 	PromptTokens int
 	// Margin is the share added to counts of Counter, 0 to 1. 0 says that the model counts as Counter does, which is
-	// true of package llm's extractive summarizer only: then [Worst] has no say either.
+	// true of package llm's extractive summarizer only: then [Guess] has no say either.
 	Margin float64
 	// Counter counts tokens. Required.
 	Counter Counter
@@ -124,30 +124,48 @@ func (c Config) sentences(text string) []string {
 
 func scaleUp(n int, margin float64) int { return int(math.Ceil(float64(n) * (1 + margin))) }
 
-// Worst returns how many tokens a text may have for a tokenizer that isn't known: the most of the counter's tokens with
-// a margin, and the rules of thumb in use: a token for every four characters, 1.3 for every word, one for every word
-// and punctuation mark, one for every ideograph.
+// Worst returns how many tokens a text may have for a tokenizer that isn't known: the counter's with a margin, or [Guess]
+// if that is more.
 func Worst(c Counter, text string, margin float64) int {
+	return max(scaleUp(c.Count(text), margin), Guess(text))
+}
+
+// Guess returns the most tokens that the rules of thumb in use find in a text: one for every four characters, 1.3 for
+// every word, one for every word and every punctuation mark; in a script without spaces, one for every character.
+func Guess(text string) int {
 	var letters, wide, marks, words int
 	inWord := false
 	for _, r := range text {
-		switch {
-		case r < utf8.RuneSelf || !isWide(r):
-			letters++
-		default:
+		if r >= utf8.RuneSelf && isWide(r) {
 			wide++
+			inWord = false
+			continue
 		}
-		word := unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || r == '_'
-		if word && !inWord {
+		letters++
+		word := isWordRune(r)
+		switch {
+		case word && !inWord:
 			words++
-		}
-		if !word && !unicode.IsSpace(r) {
+		case !word && !isSpace(r):
 			marks++
 		}
 		inWord = word
 	}
-	worst := max(scaleUp(c.Count(text), margin), wide+(letters+3)/4)
-	return max(worst, wide+scaleUp(words, 0.3), wide+words+marks)
+	return wide + max((letters+3)/4, scaleUp(words, 0.3), words+marks)
+}
+
+func isWordRune(r rune) bool {
+	if r < utf8.RuneSelf {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
+	}
+	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
+}
+
+func isSpace(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r == ' ' || '\t' <= r && r <= '\r'
+	}
+	return unicode.IsSpace(r)
 }
 
 // isWide reports whether a rune is of a script that is written without spaces, in which a character tends to be a

@@ -11,7 +11,7 @@
 //   - Packing uses the counter's tokens with [Config.Margin] on top. Answers that are still to be made are given the
 //     size they may have, MaxOutputTokens, so the number of calls is known beforehand from the children's token counts
 //     alone: [Estimate] and [Summarize] share the packing, and agree.
-//   - Before a call, [Worst] looks at the text as the least favorable tokenizer would. A batch that could overflow the
+//   - Before a call, [Guess] looks at the text as the least favorable tokenizer would. A batch that could overflow the
 //     window by that measure (tables, long runs of punctuation, a script that the model spells out byte by byte) is
 //     halved. The same happens when the endpoint itself says that a request was too long. These are the cases in which
 //     Summarize makes more calls than Estimate says.

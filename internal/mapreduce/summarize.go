@@ -166,13 +166,14 @@ func (r *run) each(ctx context.Context, halves [][]part) ([]part, error) {
 	return out, nil
 }
 
-// overflows reports whether a call might not fit into the window for some tokenizer.
+// overflows reports whether a call might not fit into the window for some tokenizer. Packing has seen to it that it fits
+// by the counter's measure.
 func (r *run) overflows(texts []string) bool {
 	if r.cfg.Margin == 0 {
 		return false
 	}
 	prompt := Render(r.cfg.Prompt, texts, r.cfg.MaxOutputTokens)
-	return Worst(r.cfg.Counter, prompt, r.cfg.Margin)+MessageTokens+r.room.reserve > r.cfg.ContextTokens
+	return Guess(prompt)+MessageTokens+r.room.reserve > r.cfg.ContextTokens
 }
 
 // leastHalf is the size in runes below which a text isn't halved any more: then it is not the text that is too long.

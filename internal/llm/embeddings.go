@@ -1,0 +1,337 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// maxEmbeddingReply bounds a reply in bytes: 2,048 vectors of 4,096 numbers of 24 characters.
+const maxEmbeddingReply = 256 << 20
+
+// defaultAttempts is EmbeddingsConfig.MaxAttempts when it is 0.
+const defaultAttempts = 6
+
+// PassageFailure is a passage that an endpoint refuses.
+type PassageFailure struct {
+	Index int    // among the passages given
+	Text  string // its beginning
+	Err   error
+}
+
+// PassageError says which passages got no vector. The others did.
+type PassageError struct {
+	Failed []PassageFailure // by Index
+	Of     int              // passages given
+}
+
+func (e *PassageError) Error() string {
+	f := e.Failed[0]
+	more := ""
+	if len(e.Failed) > 1 {
+		more = fmt.Sprintf(", and %d more", len(e.Failed)-1)
+	}
+	return fmt.Sprintf("llm: passage %d of %d (%q) has no vector%s: %v", f.Index+1, e.Of, f.Text, more, f.Err)
+}
+
+// Unwrap returns the cause of the first.
+func (e *PassageError) Unwrap() error { return e.Failed[0].Err }
+
+// Embeddings is an Embedder behind /embeddings.
+//
+// Passages are sent in batches bounded in items and tokens. A batch that the endpoint refuses as a whole is halved, and
+// the size that it took is kept for the batches that follow; what is refused alone is named in a *PassageError. Every
+// vector is checked: their number, their width, and that each number is finite and not all are zero. A reply that fails
+// is asked for again.
+type Embeddings struct {
+	cfg  EmbeddingsConfig
+	to   *endpoint
+	deps Deps
+
+	mu       sync.Mutex
+	maxItems int  // learned
+	width    int  // learned, unless declared
+	noFormat bool // the endpoint takes no encoding_format
+}
+
+func newEmbeddings(cfg EmbeddingsConfig, to *endpoint, deps Deps) *Embeddings {
+	if cfg.MaxAttempts == 0 {
+		cfg.MaxAttempts = defaultAttempts
+	}
+	return &Embeddings{cfg: cfg, to: to, deps: deps, maxItems: cfg.BatchItems, width: cfg.Width}
+}
+
+// NewEmbedder returns the embedder that the configuration names.
+func NewEmbedder(cfg EmbeddingsConfig, deps Deps) (Embedder, error) {
+	deps = deps.filled()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Provider == ProviderLexical {
+		return Lexical{}, nil
+	}
+	key, err := readKey(cfg.section(), cfg.APIKey, cfg.APIKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	to, err := newEndpoint(cfg.section(), cfg.BaseURL, key, cfg.Timeout, maxEmbeddingReply, deps.Transport)
+	if err != nil {
+		return nil, err
+	}
+	return newEmbeddings(cfg, to, deps), nil
+}
+
+// Name returns "openai/" and the model.
+func (e *Embeddings) Name() string { return e.cfg.Name() }
+
+// Embed returns a vector for each passage. With a *PassageError, the vectors of the passages that it doesn't name are
+// there, and those of the others nil.
+func (e *Embeddings) Embed(ctx context.Context, passages []string) ([][]float32, error) {
+	job := &embedding{e: e, out: make([][]float32, len(passages))}
+	texts := make([]string, len(passages))
+	tokens := make([]int, len(passages))
+	for i, p := range passages {
+		texts[i] = e.cfg.PassagePrefix + p
+		tokens[i] = e.deps.Counter.Count(texts[i])
+	}
+	for from := 0; from < len(texts); {
+		to := e.batch(tokens, from)
+		if err := job.run(ctx, texts, tokens, from, to); err != nil {
+			return nil, err
+		}
+		from = to
+	}
+	if len(job.failed) > 0 {
+		return job.out, &PassageError{Failed: job.failed, Of: len(passages)}
+	}
+	return job.out, nil
+}
+
+// EmbedQuery returns the vector of a query.
+func (e *Embeddings) EmbedQuery(ctx context.Context, query string) ([]float32, error) {
+	text := e.cfg.QueryPrefix + query
+	job := &embedding{e: e, out: make([][]float32, 1)}
+	if err := job.run(ctx, []string{text}, []int{e.deps.Counter.Count(text)}, 0, 1); err != nil {
+		return nil, err
+	}
+	if len(job.failed) > 0 {
+		return nil, job.failed[0].Err
+	}
+	return job.out[0], nil
+}
+
+// batch returns where the batch that begins at from ends.
+func (e *Embeddings) batch(tokens []int, from int) int {
+	e.mu.Lock()
+	items := e.maxItems
+	e.mu.Unlock()
+	to, sum := from, 0
+	for to < len(tokens) && to-from < items && (to == from || sum+tokens[to] <= e.cfg.BatchTokens) {
+		sum += tokens[to]
+		to++
+	}
+	return to
+}
+
+// refuse learns from a batch that was refused as a whole that so many items are too many.
+func (e *Embeddings) refuse(items int) {
+	e.deps.Stats.Halved.Add(1)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.maxItems = max(1, min(e.maxItems, items/2))
+}
+
+// embedding is the work on the passages of one call.
+type embedding struct {
+	e      *Embeddings
+	out    [][]float32
+	failed []PassageFailure
+}
+
+// run embeds texts[from:to], halving them while the endpoint refuses them together.
+func (j *embedding) run(ctx context.Context, texts []string, tokens []int, from, to int) error {
+	sum := 0
+	for _, n := range tokens[from:to] {
+		sum += n
+	}
+	vectors, err := j.e.ask(ctx, texts[from:to], sum)
+	if err == nil {
+		copy(j.out[from:to], vectors)
+		return nil
+	}
+	var call *Error
+	if !errors.As(err, &call) {
+		return err
+	}
+	divisible := call.Kind == TooLong || call.Kind == Invalid || call.Kind == BadAnswer
+	switch {
+	case !divisible:
+		return err
+	case to-from == 1:
+		j.failed = append(j.failed, PassageFailure{Index: from, Text: excerpt(texts[from]), Err: err})
+		return nil
+	}
+	if call.Kind != BadAnswer { // bad vectors say nothing about the size
+		j.e.refuse(to - from)
+	}
+	middle := from + (to-from)/2
+	before := len(j.failed)
+	if err := j.run(ctx, texts, tokens, from, middle); err != nil {
+		return err
+	}
+	if err := j.run(ctx, texts, tokens, middle, to); err != nil {
+		return err
+	}
+	if len(j.failed)-before == to-from && to-from > 2 {
+		return err // each one of them is refused: the fault is not in the texts
+	}
+	return nil
+}
+
+// ask sends one request until it is answered with good vectors, is refused, or has failed too often.
+func (e *Embeddings) ask(ctx context.Context, texts []string, tokens int) ([][]float32, error) {
+	var throttled time.Time
+	for tries := 1; ; {
+		vectors, err := e.once(ctx, texts, tokens)
+		var call *Error
+		if err == nil || !errors.As(err, &call) {
+			return vectors, err
+		}
+		switch {
+		case call.Kind == Throttled:
+			e.deps.Stats.Throttled.Add(1)
+			if throttled.IsZero() {
+				throttled = time.Now()
+			}
+			if time.Since(throttled)+call.RetryAfter > longestThrottle {
+				return nil, err
+			}
+			continue
+		case call.parameter == "encoding_format" && e.dropFormat():
+			continue
+		case call.Kind == BadAnswer && call.Reason == BadVectors:
+			e.deps.Stats.BadVectors.Add(1)
+		case call.Kind != Transient && call.Kind != Unreachable:
+			return nil, err
+		default:
+			e.deps.Stats.Failed.Add(1)
+		}
+		throttled = time.Time{}
+		if tries >= e.cfg.MaxAttempts {
+			return nil, err
+		}
+		e.deps.Log.Debug("embeddings are asked for again", "endpoint", e.to.name, "try", tries, "error", err)
+		sleep(ctx, backoff(tries, e.deps.Jitter), nil)
+		tries++
+	}
+}
+
+func (e *Embeddings) dropFormat() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	dropped := !e.noFormat
+	e.noFormat = true
+	return dropped
+}
+
+// once sends one request.
+func (e *Embeddings) once(ctx context.Context, texts []string, tokens int) ([][]float32, error) {
+	permit, err := e.deps.Limiter.Acquire(ctx, e.to.name, Need{InputTokens: tokens})
+	if err != nil {
+		return nil, err
+	}
+	e.deps.Stats.EmbeddingCalls.Add(1)
+	body := map[string]any{"model": e.cfg.Model, "input": texts}
+	maps.Copy(body, e.cfg.Extra)
+	e.mu.Lock()
+	if !e.noFormat {
+		body["encoding_format"] = "float" // some servers default to base64, and some clients read that as floats
+	}
+	e.mu.Unlock()
+	raw, err := e.to.post(ctx, "/embeddings", body)
+	permit.Done(outcome(err, Need{InputTokens: tokens}))
+	if err != nil {
+		return nil, err
+	}
+	rows, used, err := e.parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	e.deps.Stats.EmbeddingTokens.Add(int64(max(used, 0)))
+	return e.accept(rows, len(texts))
+}
+
+// accept checks vectors, puts them in order and brings them to unit length.
+func (e *Embeddings) accept(rows []row, want int) ([][]float32, error) {
+	bad := func(format string, args ...any) error {
+		return &Error{Kind: BadAnswer, Reason: BadVectors, Endpoint: e.to.name, Message: fmt.Sprintf(format, args...)}
+	}
+	if len(rows) != want {
+		return nil, bad("%d vectors for %d texts", len(rows), want)
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return a.index - b.index })
+	out := make([][]float32, want)
+	for i, r := range rows {
+		if r.index != i {
+			return nil, bad("no vector for text %d of %d", i+1, want)
+		}
+		if len(r.vector) == 0 || len(r.vector) != len(rows[0].vector) {
+			return nil, bad("vectors of different widths: %d and %d", len(rows[0].vector), len(r.vector))
+		}
+		if problem := normalize(r.vector); problem != "" {
+			return nil, bad("the vector of text %d of %d %s", i+1, want, problem)
+		}
+		out[i] = r.vector
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	width := len(out[0])
+	if e.width == 0 {
+		e.width = width
+	}
+	if width != e.width {
+		return nil, bad("vectors %d wide; they must be %d wide as those before", width, e.width)
+	}
+	return out, nil
+}
+
+// normalize brings a vector to unit length, or says why it can't be.
+func normalize(v []float32) string {
+	var sum float64
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	if math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return "holds a number that isn't finite"
+	}
+	if sum == 0 {
+		return "is all zeros"
+	}
+	scale := 1 / math.Sqrt(sum)
+	if math.IsInf(scale, 0) {
+		return "is all but zero"
+	}
+	for i, x := range v {
+		v[i] = float32(float64(x) * scale)
+	}
+	return ""
+}
+
+// excerpt returns the beginning of a text on one line.
+func excerpt(s string) string {
+	s = oneLine(s)
+	const limit = 60
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	return strings.TrimSpace(string([]rune(s)[:limit])) + "…"
+}
+
+var _ Embedder = (*Embeddings)(nil)
