@@ -73,14 +73,14 @@ func packCoverage(pool []*candidate, budget, topK int) []*candidate {
 		case topK > 0 && len(chosen) == topK:
 			c.fate = TooMany
 			heap.Pop(&queue)
-		case budget > 0 && used+c.node.Tokens > budget:
-			heap.Pop(&queue) // the room only shrinks
 		case top.round < round:
 			top.gain, top.round = cover.gain(top.index)/cost(c, budget, topK), round
 			heap.Fix(&queue, 0)
 		case top.gain <= 0:
 			c.fate, c.coveredBy = Covered, cover.by(top.index)
 			heap.Pop(&queue)
+		case budget > 0 && used+c.node.Tokens > budget:
+			heap.Pop(&queue) // the room only shrinks
 		default:
 			c.fate, c.parts.Gain = Chosen, top.gain
 			chosen = append(chosen, c)

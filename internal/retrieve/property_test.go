@@ -1,0 +1,64 @@
+package retrieve
+
+import (
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// Whatever is asked: no bound is exceeded, the order is that of the scores, and the same question has the same
+// answer.
+func TestBoundsHoldForEveryRequest(t *testing.T) {
+	w := randomWorld(t, 11, 80)
+	retriever := w.retriever()
+	rapid.Check(t, func(t *rapid.T) {
+		req := NewRequest(corpusName, rapid.SampledFrom([]string{"w1", "w2 w9 w33", "nothing of it"}).Draw(t, "query"))
+		req.Mode = rapid.SampledFrom(Modes()).Draw(t, "mode")
+		req.Pack = rapid.SampledFrom(Packs()).Draw(t, "pack")
+		req.Budget = rapid.IntRange(0, 300).Draw(t, "budget")
+		req.TopK = rapid.IntRange(0, 12).Draw(t, "top-k")
+		req.Pool = rapid.IntRange(1, 40).Draw(t, "pool")
+		req.PerLevel = rapid.IntRange(1, 6).Draw(t, "per-level")
+		req.Boost = rapid.Float64Range(0.1, 4).Draw(t, "boost")
+		req.Candidates = rapid.IntRange(1, 4).Draw(t, "candidates")
+		if req.Mode != Traversal {
+			req.Alpha = rapid.Float64Range(0, 1).Draw(t, "alpha")
+			req.Fusion = rapid.SampledFrom(Fusions()).Draw(t, "fusion")
+		}
+		if rapid.Bool().Draw(t, "bounded") {
+			req.MinLevel = ptr(rapid.IntRange(0, 2).Draw(t, "min"))
+			req.MaxLevel = ptr(*req.MinLevel + rapid.IntRange(0, 2).Draw(t, "span"))
+		}
+		req.Explain = rapid.Bool().Draw(t, "explain")
+		got, err := retriever.Retrieve(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := 0
+		for i, h := range got.Hits {
+			sum += h.Tokens
+			if req.MinLevel != nil && (h.Level < *req.MinLevel || h.Level > *req.MaxLevel) {
+				t.Fatalf("a hit is of level %d", h.Level)
+			}
+			if i > 0 && (h.Score > got.Hits[i-1].Score || h.Score == got.Hits[i-1].Score && h.ID.Compare(got.Hits[i-1].ID) <= 0) {
+				t.Fatalf("hit %d is out of order, or twice there", i)
+			}
+		}
+		if sum != got.Tokens || req.Budget > 0 && sum > req.Budget {
+			t.Fatalf("%d tokens, %d are said, the budget is %d", sum, got.Tokens, req.Budget)
+		}
+		if req.TopK > 0 && len(got.Hits) > req.TopK {
+			t.Fatalf("%d hits, top-k is %d", len(got.Hits), req.TopK)
+		}
+		// The store of the tests adds up its keyword scores in the order of a map.
+		again, err := w.retriever().Retrieve(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(got, again, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+			t.Fatalf("the second answer differs (-first +second):\n%s", diff)
+		}
+	})
+}
