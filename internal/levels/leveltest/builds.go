@@ -1,0 +1,201 @@
+package leveltest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+)
+
+// RunBuilds holds an implementation to the contract of [levels.Builds].
+func RunBuilds(t *testing.T, open func(t *testing.T) Ports) { runAll(t, "builds", buildTests, open) }
+
+// ttl is that of the suite's leases. It is short, since some ports can only wait.
+const ttl = 2 * time.Second
+
+func (s *suite) acquire(holder string, floor int64) levels.Lease {
+	s.Helper()
+	lease, err := s.Builds.Acquire(s.Context(), s.corpus, holder, ttl, floor)
+	s.ok("Acquire by "+holder, err)
+	s.same("lease", [2]string{lease.Corpus, lease.Holder}, [2]string{s.corpus, holder})
+	return lease
+}
+
+// grew checks that a lease's epoch is greater than another's.
+func (s *suite) grew(newer, older levels.Lease) {
+	s.Helper()
+	if newer.Epoch <= older.Epoch {
+		s.Errorf("epoch %d follows epoch %d, want a greater one", newer.Epoch, older.Epoch)
+	}
+}
+
+func (s *suite) state(build string) *levels.State {
+	at := time.Date(2026, 2, 3, 4, 5, 6, 7000, time.UTC)
+	return &levels.State{
+		Corpus: s.corpus, Build: build, Generation: 3, Recipe: "recipe", Config: "config",
+		Baseline: levels.Baseline{Leaves: 10, Changes: 1 << 40}, Trigger: "“growth” <&>",
+		Status: levels.Running, Started: at, Updated: at.Add(time.Minute),
+		Levels: []levels.Level{{Level: 1, Phase: levels.Open, Digest: "d", NodesIn: 10, Total: 3, Done: 1, Usage: one, Started: at, Took: time.Second}},
+		Buried: []levels.Burial{{Task: "t", Level: 1, Cause: "refused", Error: "no"}}, BuriedCount: map[string]int{"refused": 1},
+	}
+}
+
+var buildTests = []contractTest{
+	{"LeaseIsExclusive", func(s *suite) {
+		a := s.acquire("a", 0)
+		_, err := s.Builds.Acquire(s.Context(), s.corpus, "b", ttl, 0)
+		s.fails("Acquire by b", err, levels.ErrHeld)
+		s.ok("Release", s.Builds.Release(s.Context(), a))
+		b := s.acquire("b", 0)
+		s.grew(b, a)
+		_, err = s.Builds.Acquire(s.Context(), s.corpus, "a", ttl, 0)
+		s.fails("Acquire by a", err, levels.ErrHeld)
+	}},
+	{"CorporaAreApart", func(s *suite) {
+		s.acquire("a", 0)
+		lease, err := s.Builds.Acquire(s.Context(), s.corpus+"-other", "b", ttl, 0)
+		s.ok("Acquire for another corpus", err)
+		s.ok("Save", s.Builds.Save(s.Context(), lease, s.state("b1")))
+		_, err = s.Builds.Load(s.Context(), s.corpus)
+		s.fails("Load", err, levels.ErrNotFound)
+	}},
+	{"HolderAcquiresAgain", func(s *suite) {
+		first := s.acquire("a", 0)
+		second := s.acquire("a", 0)
+		s.grew(second, first)
+		s.fails("Save under the first epoch", s.Builds.Save(s.Context(), first, s.state("b1")), levels.ErrFenced)
+		s.ok("Save under the second", s.Builds.Save(s.Context(), second, s.state("b1")))
+		_, err := s.Builds.Acquire(s.Context(), s.corpus, "b", ttl, 0)
+		s.fails("Acquire by b", err, levels.ErrHeld)
+	}},
+	{"EpochIsAboveTheFloor", func(s *suite) {
+		lease := s.acquire("a", 41)
+		if lease.Epoch <= 41 {
+			s.Errorf("epoch %d, want above 41", lease.Epoch)
+		}
+		s.ok("Release", s.Builds.Release(s.Context(), lease))
+		s.grew(s.acquire("b", 7), lease)
+	}},
+	{"LeaseRunsOut", func(s *suite) {
+		a := s.acquire("a", 0)
+		s.Advance(ttl / 4)
+		_, err := s.Builds.Acquire(s.Context(), s.corpus, "b", ttl, 0)
+		s.fails("Acquire before the time is up", err, levels.ErrHeld)
+		s.Advance(ttl)
+		b := s.acquire("b", 0)
+		s.grew(b, a)
+		_, err = s.Builds.Renew(s.Context(), a, ttl)
+		s.fails("Renew of a lease that was passed on", err, levels.ErrFenced)
+		s.fails("Save under a lease that was passed on", s.Builds.Save(s.Context(), a, s.state("b1")), levels.ErrFenced)
+	}},
+	{"LateButNotPassedOn", func(s *suite) {
+		a := s.acquire("a", 0)
+		s.Advance(2 * ttl)
+		s.ok("Save", s.Builds.Save(s.Context(), a, s.state("b1")))
+		_, err := s.Builds.Renew(s.Context(), a, ttl)
+		s.ok("Renew", err)
+		_, err = s.Builds.Acquire(s.Context(), s.corpus, "b", ttl, 0)
+		s.fails("Acquire by b after that", err, levels.ErrHeld)
+	}},
+	{"Renew", func(s *suite) {
+		a := s.acquire("a", 0)
+		for range 3 {
+			s.Advance(ttl * 3 / 4)
+			renewed, err := s.Builds.Renew(s.Context(), a, ttl)
+			s.ok("Renew", err)
+			s.same("epoch", renewed.Epoch, a.Epoch)
+			if !renewed.Until.After(a.Until) {
+				s.Errorf("renewed until %v, before that until %v", renewed.Until, a.Until)
+			}
+			a = renewed
+			_, err = s.Builds.Acquire(s.Context(), s.corpus, "b", ttl, 0)
+			s.fails("Acquire by b", err, levels.ErrHeld)
+		}
+	}},
+	{"ReleaseOfAnOldLease", func(s *suite) {
+		a := s.acquire("a", 0)
+		s.ok("Release", s.Builds.Release(s.Context(), a))
+		b := s.acquire("b", 0)
+		s.ok("second Release", s.Builds.Release(s.Context(), a))
+		_, err := s.Builds.Acquire(s.Context(), s.corpus, "c", ttl, 0)
+		s.fails("Acquire while b holds the lease", err, levels.ErrHeld)
+		s.ok("Save by b", s.Builds.Save(s.Context(), b, s.state("b1")))
+	}},
+	{"OneOfManyAcquires", func(s *suite) {
+		const n = 8
+		errs := make([]error, n)
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				_, errs[i] = s.Builds.Acquire(context.Background(), s.corpus, fmt.Sprintf("holder-%d", i), time.Hour, 0)
+			})
+		}
+		wg.Wait()
+		won := 0
+		for _, err := range errs {
+			if err == nil {
+				won++
+			} else {
+				s.fails("Acquire", err, levels.ErrHeld)
+			}
+		}
+		s.same("holders", won, 1)
+	}},
+	{"SaveAndLoad", func(s *suite) {
+		_, err := s.Builds.Load(s.Context(), s.corpus)
+		s.fails("Load before any build", err, levels.ErrNotFound)
+		lease := s.acquire("a", 0)
+		want := s.state("b1")
+		s.ok("Save", s.Builds.Save(s.Context(), lease, want))
+		got, err := s.Builds.Load(s.Context(), s.corpus)
+		s.ok("Load", err)
+		s.same("state", got, want)
+		got.Levels[0].Done = 77 // what is returned belongs to the caller
+		want.Status, want.Why = levels.Degraded, "two tasks are buried"
+		s.ok("Save", s.Builds.Save(s.Context(), lease, want))
+		next := s.state("b2")
+		got, err = s.Builds.Load(s.Context(), s.corpus)
+		s.ok("Load", err)
+		s.same("state after a change", got, want)
+		s.ok("Save", s.Builds.Save(s.Context(), lease, next))
+		got, err = s.Builds.Load(s.Context(), s.corpus)
+		s.ok("Load", err)
+		s.same("state of the newest build", got, next)
+	}},
+	{"SaveWithoutALease", func(s *suite) {
+		err := s.Builds.Save(s.Context(), levels.Lease{Corpus: s.corpus, Holder: "a", Epoch: 1}, s.state("b1"))
+		s.fails("Save", err, levels.ErrFenced)
+	}},
+	{"Progress", func(s *suite) {
+		_, err := s.Builds.Progress(s.Context(), s.corpus)
+		s.fails("Progress before any report", err, levels.ErrNotFound)
+		want := levels.Progress{Build: "b1", Holder: "a", At: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), Doing: "clustering", Running: 3, Level: 2, Waiting: []string{"429 until 02:14"}}
+		for _, doing := range []string{"clustering level 2: layout 40/200", "summarizing"} {
+			want.Doing = doing
+			s.ok("Report", s.Builds.Report(s.Context(), s.corpus, want))
+			got, err := s.Builds.Progress(s.Context(), s.corpus)
+			s.ok("Progress", err)
+			s.same("progress", got, want)
+		}
+	}},
+	{"Wishes", func(s *suite) {
+		want := func(build, wish string) {
+			s.Helper()
+			got, err := s.Builds.StopRequested(s.Context(), s.corpus, build)
+			s.ok("StopRequested", err)
+			s.same("wish for "+build, got, wish)
+		}
+		want("b1", "")
+		s.ok("RequestStop", s.Builds.RequestStop(s.Context(), s.corpus, "b1", "pause"))
+		s.ok("RequestStop", s.Builds.RequestStop(s.Context(), s.corpus, "b1", "cancel"))
+		want("b1", "cancel")
+		want("b2", "")
+		for range 2 {
+			s.ok("RequestStop", s.Builds.RequestStop(s.Context(), s.corpus, "b1", ""))
+			want("b1", "")
+		}
+	}},
+}
