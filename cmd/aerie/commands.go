@@ -5,6 +5,16 @@ import "github.com/spf13/cobra"
 // commands returns the commands in the order in which help lists them.
 func (c *cli) commands() []*cobra.Command {
 	return []*cobra.Command{
+		c.demoCommand(),
+		c.ingestCommand(),
+		c.deleteCommand(),
+		c.planCommand(),
+		c.buildCommand(),
+		c.queryCommand(),
+		c.treeCommand(),
+		c.clusterCommand(),
+		c.statusCommand(),
+		c.retryCommand(),
 		c.configCommand(),
 		c.initCommand(),
 		c.versionCommand(),

@@ -79,6 +79,9 @@ func (c *cli) initCommand() *cobra.Command {
 	}
 }
 
+// version is set by the linker; see the Makefile.
+var version = "devel"
+
 // buildInfo is what the program knows of its own making.
 type buildInfo struct {
 	Version  string `json:"version"`
@@ -88,12 +91,12 @@ type buildInfo struct {
 }
 
 func readBuildInfo() buildInfo {
-	v := buildInfo{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := buildInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
 	}
-	if info.Main.Version != "" && info.Main.Version != "(devel)" {
+	if version == "devel" && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		v.Version = info.Main.Version
 	}
 	for _, s := range info.Settings {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/aerie-rag/aerie/internal/config"
+	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue"
 )
 
@@ -73,7 +74,9 @@ func judge(ctx context.Context, err error) *failure {
 		f.err, f.hint, f.exit = errInterrupted, "everything that was finished is kept; run the same command again", exitInterrupted
 	case errors.As(err, &wrong):
 		f.hint, f.exit = wrong.Hint, exitUsage
-	case errors.Is(err, queue.ErrUnavailable):
+	case errors.Is(err, llm.ErrBudget):
+		f.exit = exitBudget
+	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, llm.ErrUnreachable):
 		f.exit = exitUnreachable
 	}
 	return f

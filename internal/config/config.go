@@ -148,7 +148,7 @@ type Price struct {
 	Currency string  `key:"currency" json:"currency"` // three capital letters; empty in the file is USD
 }
 
-// Limits are those of the whole fleet on the endpoint of summaries; 0 is none.
+// Limits are those of each endpoint, for the whole fleet together; 0 is none.
 type Limits struct {
 	RequestsPerMinute     int `key:"requests_per_minute"`
 	InputTokensPerMinute  int `key:"input_tokens_per_minute"`

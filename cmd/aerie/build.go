@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aerie-rag/aerie/internal/config/keyflag"
+	"github.com/aerie-rag/aerie/internal/coordinator"
+)
+
+func (c *cli) buildCommand() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "build",
+		Short: "Build the tree if the corpus has grown enough, or go on with an unfinished build",
+		Long: "Builds the tree if the growth rule says so, or goes on with a build that was interrupted. If another process\n" +
+			"is building, it follows that build until it rests. Ctrl-C stops cleanly and loses nothing; a second one stops at once.",
+		Args: none,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.runBuild(cmd.Context(), coordinator.Request{Force: force, Trigger: "command"})
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "build whatever the growth rule says")
+	keyflag.Add(cmd.Flags(), c.flags, allKeys, append(append([]string{}, buildShown...), clusterShown...)...)
+	return cmd
+}
+
+func (c *cli) retryCommand() *cobra.Command {
+	var failed bool
+	var cause string
+	cmd := &cobra.Command{
+		Use: "retry --failed", Short: "Run buried tasks again and go on with their build", Args: none,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !failed {
+				return usagef("aerie status lists what is buried and why", "aerie retry needs --failed, which runs the buried tasks again")
+			}
+			return c.runBuild(cmd.Context(), coordinator.Request{Retry: true, RetryCause: cause, Trigger: "retry"})
+		},
+	}
+	cmd.Flags().BoolVar(&failed, "failed", false, "run the buried tasks again")
+	cmd.Flags().StringVar(&cause, "cause", "", "only those that were buried for this cause, as in aerie status")
+	keyflag.Add(cmd.Flags(), c.flags, allKeys)
+	return cmd
+}
+
+// runBuild builds, prints the report and returns the exit code that goes with it.
+func (c *cli) runBuild(ctx context.Context, req coordinator.Request) error {
+	h, err := c.openHome()
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	report, err := h.build(ctx, req)
+	if err != nil {
+		return err
+	}
+	if err := c.print(report, func(w io.Writer) { showReport(w, report) }); err != nil {
+		return err
+	}
+	return c.outcome(ctx, report)
+}
+
+// The starts of a report's reason that have an exit code of their own; the worker and the coordinator write them.
+const (
+	whyBudget      = "over budget"
+	whyUnreachable = "unreachable"
+)
+
+// outcome turns a report into what the program says and the code it leaves with.
+func (c *cli) outcome(ctx context.Context, r coordinator.Report) error {
+	switch r.Outcome {
+	case coordinator.OutcomeBuilt, coordinator.OutcomeNothingToDo:
+		if len(r.Buried) > 0 {
+			return failf(exitLeftOut, "aerie retry --failed runs them again", "the tree was built without %s",
+				plural(len(r.Buried), "buried task", "buried tasks"))
+		}
+		return nil
+	case coordinator.OutcomeDegraded:
+		return failf(exitLeftOut, "aerie status lists them by cause; aerie retry --failed runs them again and goes on",
+			"build %s stopped with buried tasks: %s", r.Build, r.Why)
+	case coordinator.OutcomePaused:
+		switch {
+		case errors.Is(context.Cause(ctx), errInterrupted):
+			return failf(exitInterrupted, "aerie build goes on where it stopped, and pays for nothing twice", "build %s is paused", r.Build)
+		case strings.HasPrefix(r.Why, whyBudget):
+			return failf(exitBudget, "aerie build with a larger --max-tokens or --max-cost goes on, and pays for nothing twice",
+				"build %s is paused: %s", r.Build, r.Why)
+		case strings.HasPrefix(r.Why, whyUnreachable):
+			return failf(exitUnreachable, "aerie build goes on once it can be reached", "build %s is paused: %s", r.Build, r.Why)
+		}
+		return failf(exitFailed, "aerie build goes on where it stopped", "build %s is paused: %s", r.Build, r.Why)
+	}
+	return failf(exitFailed, "aerie build goes on where it stopped, once the cause is gone", "build %s %s: %s", r.Build, r.Outcome, r.Why)
+}
+
+func showReport(w io.Writer, r coordinator.Report) {
+	if len(r.Levels) > 0 {
+		rows := [][]string{{"level", "nodes in", "summaries", "calls", "reused", "tokens in", "tokens out", "largest cluster", "mean size", "seconds"}}
+		for _, l := range r.Levels {
+			rows = append(rows, []string{
+				count(l.Level), count(l.NodesIn), count(l.NodesOut), count(l.Calls), count(l.Reused), count(l.InputTokens),
+				count(l.OutputTokens), count(l.LargestClusterTokens), fmt.Sprintf("%.1f", l.MeanClusterSize), fmt.Sprintf("%.1f", l.Seconds),
+			})
+		}
+		table(w, rows)
+		fmt.Fprintln(w)
+	}
+	switch r.Outcome {
+	case coordinator.OutcomeNothingToDo:
+		fmt.Fprintf(w, "%s: nothing to do: %s\n", r.Corpus, r.Why)
+		return
+	case coordinator.OutcomeBuilt:
+		fmt.Fprintf(w, "%s: generation %d stands", r.Corpus, r.Generation)
+	default:
+		fmt.Fprintf(w, "%s: build %s is %s", r.Corpus, r.Build, r.Outcome)
+	}
+	fmt.Fprintf(w, "; %s, %s reused, %s tokens in, %s out%s, %s\n", plural(r.Calls, "call", "calls"), count(r.Reused),
+		count(r.InputTokens), count(r.OutputTokens), costText(r.Cost), seconds(r.Seconds))
+	if r.StoppedBecause != "" {
+		fmt.Fprintf(w, "no further level: %s\n", r.StoppedBecause)
+	}
+}
+
+func costText(cost *coordinator.Cost) string {
+	if cost == nil {
+		return ""
+	}
+	return fmt.Sprintf(", %.4f %s", cost.Amount, cost.Currency)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aerie-rag/aerie/internal/config/keyflag"
+	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/ingest"
+)
+
+// ingestResult is the JSON of aerie ingest and aerie delete.
+type ingestResult struct {
+	ingest.Report
+	// Build is that of --build.
+	Build *coordinator.Report `json:"build,omitempty"`
+}
+
+func (c *cli) ingestCommand() *cobra.Command {
+	var vectors string
+	var prune, build bool
+	cmd := &cobra.Command{
+		Use:   "ingest PATH...",
+		Short: "Bring files, folders or ready-made chunks into the corpus",
+		Long: "Reads .md, .txt, .rst, .html and .jsonl (also .gz and .zst); - reads JSONL from stdin. What is there already is\n" +
+			"kept, what has changed is replaced.",
+		Args: some("at least one file or folder, or - for JSONL from stdin"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.ingest(cmd.Context(), ingest.Request{Paths: args, Vectors: vectors, Prune: prune, Stdin: c.in}, build)
+		},
+	}
+	cmd.Flags().StringVar(&vectors, "vectors", "", "a .npy file with one vector for each row of JSONL, in order")
+	cmd.Flags().BoolVar(&prune, "prune", false, "delete documents under the given folders whose files are gone")
+	cmd.Flags().BoolVar(&build, "build", false, "then build, if the growth rule says so")
+	keyflag.Add(cmd.Flags(), c.flags, allKeys, "chunking.tokens")
+	return cmd
+}
+
+func (c *cli) ingest(ctx context.Context, req ingest.Request, build bool) error {
+	h, err := c.openHome()
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	req.Corpus = c.cfg.Corpus
+	report, err := h.ingest(ctx, req)
+	if err != nil {
+		if report.Leaves.Added > 0 {
+			c.note("stored before that: %s in %s; the same command goes on from there", plural(report.Leaves.Added, "leaf", "leaves"),
+				plural(report.Documents.Added+report.Documents.Changed, "document", "documents"))
+		}
+		return err
+	}
+	result := ingestResult{Report: report}
+	if build {
+		built, err := h.build(ctx, coordinator.Request{Trigger: "growth"})
+		if err != nil {
+			return err
+		}
+		result.Build = &built
+	}
+	if err := c.print(result, func(w io.Writer) { showIngest(w, result) }); err != nil {
+		return err
+	}
+	if result.Build != nil {
+		if err := c.outcome(ctx, *result.Build); err != nil {
+			return err
+		}
+	}
+	if report.LeftOut() {
+		return leave(exitLeftOut)
+	}
+	return nil
+}
+
+// shownErrors is how many broken rows a table lists; JSON lists all that the report holds.
+const shownErrors = 20
+
+func showIngest(w io.Writer, r ingestResult) {
+	d := r.Documents
+	fmt.Fprintf(w, "%s: %s added, %s changed, %s unchanged, %s removed", r.Corpus, plural(d.Added, "document", "documents"),
+		count(d.Changed), count(d.Unchanged), count(d.Removed))
+	if d.Failed > 0 {
+		fmt.Fprintf(w, ", %s failed", count(d.Failed))
+	}
+	fmt.Fprintf(w, "\n%s: %s added, %s removed, %s in all\n", r.Corpus, plural(r.Leaves.Added, "leaf", "leaves"),
+		count(r.Leaves.Removed), count(r.Leaves.Total))
+	for _, reason := range slices.Sorted(maps.Keys(r.Skipped)) {
+		fmt.Fprintf(w, "skipped, %s: %s\n", reason, count(r.Skipped[reason]))
+	}
+	for i, e := range r.Errors {
+		if i == shownErrors {
+			fmt.Fprintf(w, "and %s more; --output json lists all\n", count(len(r.Errors)-i))
+			break
+		}
+		if e.Line > 0 {
+			fmt.Fprintf(w, "left out, %s:%d: %s\n", e.Source, e.Line, e.Error)
+		} else {
+			fmt.Fprintf(w, "left out, %s: %s\n", e.Source, e.Error)
+		}
+	}
+	if r.Build != nil {
+		fmt.Fprintln(w)
+		showReport(w, *r.Build)
+	}
+}
+
+func (c *cli) deleteCommand() *cobra.Command {
+	var all, yes bool
+	cmd := &cobra.Command{
+		Use:   "delete DOCUMENT...",
+		Short: "Remove documents from the corpus, or with --all the corpus",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case all && len(args) > 0:
+				return usagef("", "aerie delete takes documents or --all, not both")
+			case !all && len(args) == 0:
+				return usagef("aerie delete --all --yes removes the corpus", "aerie delete needs at least one document id")
+			case yes && !all:
+				return usagef("", "--yes goes with --all; documents are removed without it")
+			}
+			return c.delete(cmd.Context(), args, all, yes)
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "remove the whole corpus")
+	cmd.Flags().BoolVar(&yes, "yes", false, "confirm --all")
+	keyflag.Add(cmd.Flags(), c.flags, placeKeys)
+	return cmd
+}
+
+func (c *cli) delete(ctx context.Context, documents []string, all, yes bool) error {
+	h, err := c.openExisting()
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	if all && !yes {
+		return usagef("add --yes to do it", "aerie delete --all removes the corpus %q with all it holds", c.cfg.Corpus)
+	}
+	var report ingest.Report
+	if all {
+		report, err = h.deleteAll(ctx)
+	} else {
+		report, err = h.delete(ctx, documents)
+	}
+	if err != nil && !errors.Is(err, ingest.ErrUnknown) {
+		return err
+	}
+	if perr := c.print(ingestResult{Report: report}, func(w io.Writer) { showIngest(w, ingestResult{Report: report}) }); perr != nil {
+		return perr
+	}
+	return err
+}
+
+// workingDir is what ids of files are relative to.
+func workingDir() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	return dir
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aerie-rag/aerie/internal/config/keyflag"
+	"github.com/aerie-rag/aerie/internal/coordinator"
+)
+
+func (c *cli) planCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "plan", Short: "Say what a build would do and cost, without making a call", Args: none,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.plan(cmd.Context()) },
+	}
+	keyflag.Add(cmd.Flags(), c.flags, allKeys, append(append([]string{}, buildShown...), clusterShown...)...)
+	return cmd
+}
+
+func (c *cli) plan(ctx context.Context) error {
+	h, err := c.openHome()
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	estimate, err := h.plan(ctx)
+	if err != nil {
+		return err
+	}
+	return c.print(estimate, func(w io.Writer) { showEstimate(w, estimate) })
+}
+
+func showEstimate(w io.Writer, e coordinator.Estimate) {
+	if len(e.Levels) > 0 {
+		rows := [][]string{{"level", "nodes in", "clusters", "calls", "reused", "tokens in", "tokens out", "largest cluster"}}
+		for _, l := range e.Levels {
+			about := ""
+			if l.Estimate {
+				about = "~"
+			}
+			rows = append(rows, []string{
+				count(l.Level), about + count(l.NodesIn), about + count(l.Clusters), about + count(l.Calls), about + count(l.Reused),
+				"~" + count(l.InputTokens), "~" + count(l.OutputTokens), about + count(l.LargestClusterTokens),
+			})
+		}
+		table(w, rows)
+		fmt.Fprintln(w)
+		fmt.Fprintf(w, "%s: about %s (%s reused), %s tokens in, at most %s out%s\n", e.Corpus, plural(e.Calls, "call", "calls"),
+			count(e.Reused), count(e.InputTokens), count(e.OutputTokens), costText(e.Cost))
+	}
+	verb := "a build would start"
+	if !e.WouldBuild {
+		verb = "a build would do nothing (--force builds at any rate)"
+	}
+	fmt.Fprintf(w, "%s: %s\n", verb, e.Why)
+	if e.StoppedBecause != "" {
+		fmt.Fprintf(w, "no level 1: %s\n", e.StoppedBecause)
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aerie-rag/aerie/internal/config/keyflag"
+	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/levels"
+)
+
+// statusResult is the JSON of aerie status.
+type statusResult struct {
+	Corpora []coordinator.Status `json:"corpora"`
+}
+
+func (c *cli) statusCommand() *cobra.Command {
+	var watch bool
+	var every time.Duration
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show corpora, growth, what would start the next build, and the running one by level",
+		Args:  none,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if every < 100*time.Millisecond {
+				return usagef("", "--every is %s; it must be at least 100ms", every)
+			}
+			return c.status(cmd.Context(), watch, every)
+		},
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "show it again and again, until Ctrl-C")
+	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "with --watch: how often")
+	keyflag.Add(cmd.Flags(), c.flags, append([]string{"build"}, placeKeys...))
+	return cmd
+}
+
+func (c *cli) status(ctx context.Context, watch bool, every time.Duration) error {
+	if err := c.load(); err != nil {
+		return err
+	}
+	_, screen := terminal(c.out)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		result, err := c.readStatus(ctx)
+		if err != nil {
+			return err
+		}
+		if watch && screen && c.output == "table" {
+			fmt.Fprint(c.out, "\x1b[H\x1b[2J")
+		}
+		if err := c.print(result, func(w io.Writer) { c.showStatus(w, result) }); err != nil || !watch {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return leave(exitInterrupted)
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *cli) readStatus(ctx context.Context) (statusResult, error) {
+	result := statusResult{Corpora: []coordinator.Status{}}
+	if !c.homeExists() {
+		return result, nil
+	}
+	h, err := c.open()
+	if err != nil {
+		return result, err
+	}
+	defer h.close()
+	names, err := h.corpora(ctx)
+	if err != nil {
+		return result, err
+	}
+	deps := coordinator.StatusDeps{Store: h.store(), Corpora: h.db.Corpora(), Builds: h.db.Builds(), Barrier: h.db.Barrier()}
+	for _, name := range names {
+		s, err := coordinator.ReadStatus(ctx, deps, name, h.rule(), time.Now())
+		if errors.Is(err, levels.ErrNotFound) {
+			continue // deleted between the list and here
+		}
+		if err != nil {
+			return result, err
+		}
+		result.Corpora = append(result.Corpora, s)
+	}
+	return result, nil
+}
+
+func (c *cli) showStatus(w io.Writer, r statusResult) {
+	if len(r.Corpora) == 0 {
+		fmt.Fprintf(w, "no corpus in %s yet; aerie ingest PATH brings text in\n", c.home)
+		return
+	}
+	for i, s := range r.Corpora {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		c.showCorpus(w, s)
+	}
+}
+
+func (c *cli) showCorpus(w io.Writer, s coordinator.Status) {
+	fmt.Fprintln(w, paint(c.colored(c.out), "1", s.Corpus))
+	baseline := "unknown"
+	switch {
+	case s.BaselineLeaves != nil:
+		baseline = plural(*s.BaselineLeaves, "leaf", "leaves")
+	case s.Generation == 0:
+		baseline = "none, nothing is built yet"
+	}
+	growth := "-"
+	if s.Growth != nil {
+		growth = fmt.Sprintf("%.1f %% of %.1f %%", 100**s.Growth, 100*s.Threshold)
+	}
+	cells := []string{
+		"  documents", count(s.Documents), "  leaves", count(s.Leaves), "  summaries", count(s.Summaries),
+		"  generation", count(s.Generation), "  built from", baseline, "  growth", growth, "  next build", s.NextBuild,
+	}
+	if s.StoppedBecause != "" {
+		cells = append(cells, "  top level", s.StoppedBecause)
+	}
+	pairs(w, cells...)
+	if s.Build != nil {
+		showBuild(w, s.Build)
+	}
+}
+
+func showBuild(w io.Writer, b *coordinator.BuildStatus) {
+	fmt.Fprintf(w, "  build %s is %s", b.Build, b.State)
+	if b.Why != "" {
+		fmt.Fprintf(w, ": %s", b.Why)
+	}
+	fmt.Fprintf(w, "; %s, %s reused, %s tokens in, %s out; since %s\n", plural(b.Calls, "call", "calls"), count(b.Reused),
+		count(b.InputTokens), count(b.OutputTokens), b.Started.Local().Format("2006-01-02 15:04:05"))
+	if b.Doing != "" {
+		fmt.Fprintf(w, "  doing: %s\n", b.Doing)
+	}
+	for _, what := range b.WaitingFor {
+		fmt.Fprintf(w, "  waiting: %s\n", what)
+	}
+	rows := [][]string{{"  level", "expected", "done", "queued", "running", "buried"}}
+	for _, l := range b.Levels {
+		rows = append(rows, []string{count(l.Level), count(l.Expected), count(l.Done), count(l.Queued), count(l.Running), count(l.Buried)})
+	}
+	if len(rows) > 1 {
+		table(w, rows)
+	}
+	for _, g := range b.Buried {
+		fmt.Fprintf(w, "  buried, %s: %s, such as level %d, %s: %s\n", g.Cause, plural(g.Count, "task", "tasks"), g.Example.Level,
+			g.Example.Task, strings.TrimSpace(g.Example.Error))
+	}
+	if len(b.Buried) > 0 {
+		fmt.Fprintln(w, "  aerie retry --failed runs the buried tasks again")
+	}
+}
