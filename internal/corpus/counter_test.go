@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"unicode"
@@ -72,18 +71,3 @@ func FuzzCount(f *testing.F) {
 	})
 }
 
-func BenchmarkCount(b *testing.B) {
-	for _, name := range []string{"medical/corpus.txt", "zh/ch08-02-strings.md", "peps/pep-0008.rst"} {
-		text, err := os.ReadFile("/work/shared/data/" + name)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(name, func(b *testing.B) {
-			c := NewCounter()
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				c.Count(string(text))
-			}
-		})
-	}
-}

@@ -243,6 +243,12 @@ func classify(path string) (format, bool) {
 	return 0, false
 }
 
+// IsTextFile reports whether a file of this name is read as one document.
+func IsTextFile(path string) bool {
+	f, ok := classify(path)
+	return ok && f != jsonLines
+}
+
 // uncompressed returns the name without an extension that says how the file is compressed.
 func uncompressed(path string) string {
 	if ext := strings.ToLower(filepath.Ext(path)); slices.Contains([]string{".gz", ".zst"}, ext) {

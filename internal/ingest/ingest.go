@@ -10,21 +10,14 @@ import (
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/store"
-	"github.com/aerie-rag/aerie/internal/tree"
 )
-
-// Given is the embedder name under which a corpus of ready-made vectors is pinned when the configured embedder is a
-// built-in one, since nobody knows which model they came from. Any embedder of the same width may embed queries and
-// summaries of such a corpus; leaves without a vector are refused there while the embedder is a built-in one. With any other embedder
-// configured, ready-made vectors are taken to be that model's.
-const Given = "given"
 
 // Errors, wrapped with the corpus.
 var (
-	// ErrPinned: the corpus holds vectors of another model or width. Nothing was written.
+	// ErrPinned: the corpus holds vectors of another model or width.
 	ErrPinned = errors.New("another embedder")
-	// ErrUnknown: no such document.
-	ErrUnknown = errors.New("unknown document")
+	// ErrUnknown: no such document or corpus.
+	ErrUnknown = errors.New("unknown")
 )
 
 // Config says how to ingest. The zero value of a field is its default unless it says otherwise.
@@ -43,7 +36,7 @@ type Config struct {
 	// BuildOpen reports whether a build of the corpus has begun and may go on, so that leaves that go must only be
 	// hidden. Nil means that none ever is.
 	BuildOpen func(ctx context.Context, corpus string) (bool, error)
-	// Progress, if not nil, is told how far the ingest is, at most once for each batch written. It must be fast.
+	// Progress, if not nil, is told how far the ingest is, once for each batch written. It must be fast.
 	Progress func(Progress)
 }
 
@@ -58,9 +51,28 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// withDefaults replaces zeros.
+func (c Config) withDefaults() Config {
+	for _, f := range []struct {
+		field *int
+		value int
+	}{{&c.ChunkTokens, 100}, {&c.EmbedItems, 64}, {&c.EmbedCalls, 4}, {&c.PutItems, 512}} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	if c.BuildOpen == nil {
+		c.BuildOpen = func(context.Context, string) (bool, error) { return false, nil }
+	}
+	if c.Progress == nil {
+		c.Progress = func(Progress) {}
+	}
+	return c
+}
+
 // Progress is how far an ingest is.
 type Progress struct {
-	Documents int // finished
+	Documents int // that ended so far; those of JSONL end all together
 	Leaves    int // written
 }
 
@@ -69,40 +81,13 @@ type Request struct {
 	Corpus string
 	// Paths are files and folders; "-" reads JSONL from Stdin.
 	Paths []string
-	// Vectors, if not empty, names a .npy file with one vector for each row of JSONL in the order in which they are read.
+	// Vectors, if not empty, names a .npy file with one vector for each row of JSONL in the order in which they are read. It
+	// takes the place of the rows' own embeddings.
 	Vectors string
 	// Prune removes the documents under the folders among Paths whose files are gone.
 	Prune bool
 	Stdin io.Reader
 }
-
-// Report says what an ingest or a deletion did. It is written as JSON by `aerie ingest`.
-type Report struct {
-	Corpus    string           `json:"corpus"`
-	Documents Documents        `json:"documents"`
-	Leaves    Leaves           `json:"leaves"`
-	Skipped   map[string]int   `json:"skipped"` // by reason
-	Errors    []corpus.Problem `json:"errors"`
-}
-
-// Documents counts documents by what became of them.
-type Documents struct {
-	Added     int `json:"added"`
-	Changed   int `json:"changed"`
-	Unchanged int `json:"unchanged"`
-	Removed   int `json:"removed"`
-	Failed    int `json:"failed"`
-}
-
-// Leaves counts leaves. Total is that of the corpus afterwards.
-type Leaves struct {
-	Added   int `json:"added"`
-	Removed int `json:"removed"`
-	Total   int `json:"total"`
-}
-
-// LeftOut reports whether something of the input isn't in the corpus that should be: the exit code is 3 then.
-func (r *Report) LeftOut() bool { return len(r.Errors) > 0 || r.Documents.Failed > 0 }
 
 // Ingester brings documents into corpora. It may be used from many goroutines, but for one corpus by one at a time.
 type Ingester struct {
@@ -118,25 +103,44 @@ func New(cfg Config, nodes store.Store, corpora levels.Corpora, embedder llm.Emb
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Ingester{cfg: cfg, store: nodes, corpora: corpora, embedder: embedder, counter: corpus.NewCounter()}, nil
+	return &Ingester{cfg: cfg.withDefaults(), store: nodes, corpora: corpora, embedder: embedder, counter: corpus.NewCounter()}, nil
 }
 
 // Ingest reads what the request names and makes the corpus hold it. Input that can't be used is reported, not an error.
+//
 // An error says what stopped the ingest as a whole; the report then tells what was done before, and running it
 // again goes on from there. With a cancelled context it is ctx.Err().
 func (in *Ingester) Ingest(ctx context.Context, req Request) (Report, error) {
-	return Report{Corpus: req.Corpus}, errors.ErrUnsupported
+	r, err := in.start(ctx, req)
+	if err != nil {
+		return r.report.finished(), err
+	}
+	defer r.close()
+	err = r.stream(ctx)
+	if err == nil {
+		err = r.settle(ctx)
+	}
+	if err == nil && req.Prune {
+		err = r.prune(ctx)
+	}
+	r.giveUp()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	// The total is wanted also when the ingest was stopped.
+	total, countErr := in.total(context.WithoutCancel(ctx), req.Corpus)
+	r.report.Leaves.Total = total
+	if err == nil {
+		err = countErr
+	}
+	return r.report.finished(), err
 }
 
-// Delete removes documents. Those that don't exist are named, each with the nearest ids that do, in an error that is
-// ErrUnknown; the others are deleted all the same.
-func (in *Ingester) Delete(ctx context.Context, corpus string, documents []string) (Report, error) {
-	return Report{Corpus: corpus}, errors.ErrUnsupported
+// total returns the number of leaves that the corpus holds.
+func (in *Ingester) total(ctx context.Context, name string) (int, error) {
+	n, err := in.store.Count(ctx, name, store.Leaves().VisibleAt(0))
+	if err != nil {
+		return 0, fmt.Errorf("ingest: corpus %s: %w", name, err)
+	}
+	return n, nil
 }
-
-// DeleteAll removes a corpus with its leaves, summaries and record. One that doesn't exist is no error.
-func (in *Ingester) DeleteAll(ctx context.Context, corpus string) (Report, error) {
-	return Report{Corpus: corpus}, errors.ErrUnsupported
-}
-
-var _ = tree.Deleted

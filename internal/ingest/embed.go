@@ -1,0 +1,75 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aerie-rag/aerie/internal/corpus"
+	"github.com/aerie-rag/aerie/internal/llm"
+)
+
+// mostFailing is the number of calls to the embedder that may fail in a row before the ingest is stopped.
+const mostFailing = 3
+
+// embed embeds batches until there are no more.
+func (r *run) embed(ctx context.Context, in <-chan []leaf, write chan<- event) error {
+	for leaves := range in {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err := r.vectorize(ctx, leaves)
+		switch {
+		case err == nil:
+			// Unconditionally: the vectors may have been paid for, and the writer takes what comes until the end.
+			write <- event{leaves: leaves}
+			continue
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, ErrPinned):
+			return err
+		}
+		write <- event{lost: leaves, cause: err}
+		r.firstFail.CompareAndSwap(nil, &err)
+		if r.failing.Add(1) >= mostFailing || hopeless(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// hopeless reports whether every call would fail as this one did.
+func hopeless(err error) bool {
+	call, ok := errors.AsType[*llm.Error](err)
+	return ok && (call.Kind == llm.Auth || call.Kind == llm.Quota || call.Kind == llm.Unreachable)
+}
+
+// vectorize sets the vectors of the leaves.
+func (r *run) vectorize(ctx context.Context, leaves []leaf) error {
+	texts := make([]string, len(leaves))
+	for i := range leaves {
+		texts[i] = leaves[i].node.Text
+	}
+	vectors, err := r.in.embedder.Embed(ctx, texts)
+	if err != nil {
+		return fmt.Errorf("ingest: embed: %w", err)
+	}
+	if len(vectors) != len(texts) {
+		return fmt.Errorf("ingest: embed: %s returned %d vectors for %d texts", r.pin.own, len(vectors), len(texts))
+	}
+	for i, v := range vectors {
+		if err := corpus.Unit(v); err != nil {
+			return fmt.Errorf("ingest: embed: %s returned a vector that can't be used: %w", r.pin.own, err)
+		}
+		if len(v) != len(vectors[0]) {
+			return fmt.Errorf("ingest: embed: %s returned vectors of %d and of %d values", r.pin.own, len(vectors[0]), len(v))
+		}
+		leaves[i].node.Vector = v
+	}
+	if err := r.pin.embedded(len(vectors[0])); err != nil {
+		return err
+	}
+	r.embedded.Add(1)
+	r.failing.Store(0)
+	return nil
+}

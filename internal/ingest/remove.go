@@ -1,0 +1,179 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/aerie-rag/aerie/internal/corpus"
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// removeAtOnce is the number of leaves removed in one call of the store.
+const removeAtOnce = 1000
+
+// remove takes leaves out of the corpus: at once, or out of sight while a build is open that may read them.
+func (in *Ingester) remove(ctx context.Context, name string, ids []tree.ID) error {
+	for part := range slices.Chunk(ids, removeAtOnce) {
+		open, err := in.cfg.BuildOpen(ctx, name)
+		if err == nil && open {
+			err = in.store.SetLife(ctx, name, part, 0, tree.Deleted)
+		} else if err == nil {
+			err = in.store.Delete(ctx, name, part)
+		}
+		if err != nil {
+			return fmt.Errorf("ingest: corpus %s: remove leaves: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Delete removes documents. Those that don't exist are named, each with the nearest ids that do, in an error that is
+// ErrUnknown; the others are deleted all the same.
+func (in *Ingester) Delete(ctx context.Context, name string, documents []string) (Report, error) {
+	t := newTally(name)
+	err := in.deleteAll(ctx, name, documents, t)
+	total, countErr := in.total(context.WithoutCancel(ctx), name)
+	t.Leaves.Total = total
+	return t.finished(), errors.Join(err, countErr)
+}
+
+func (in *Ingester) deleteAll(ctx context.Context, name string, documents []string, t *tally) error {
+	if _, err := in.corpora.Load(ctx, name); errors.Is(err, levels.ErrNotFound) {
+		return in.noCorpus(ctx, name)
+	} else if err != nil {
+		return fmt.Errorf("ingest: corpus %s: %w", name, err)
+	}
+	var unknown []string
+	done := map[string]bool{}
+	for _, id := range documents {
+		if done[id] {
+			continue
+		}
+		done[id] = true
+		removed, err := in.deleteOne(ctx, name, id)
+		if err != nil {
+			return err
+		}
+		if removed == 0 {
+			unknown = append(unknown, id)
+			continue
+		}
+		t.Documents.Removed++
+		t.Leaves.Removed += removed
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return in.unknown(ctx, name, unknown)
+}
+
+// deleteOne removes a document and returns the number of its leaves.
+func (in *Ingester) deleteOne(ctx context.Context, name, id string) (int, error) {
+	var ids []tree.ID
+	err := in.store.Each(ctx, name, store.Leaves().OfDocument(id), store.Fields{}, func(n *tree.Node) error {
+		if n.Died != tree.Deleted {
+			ids = append(ids, n.ID)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("ingest: corpus %s: document %q: %w", name, id, err)
+	}
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	err = in.corpora.Update(ctx, name, func(c *levels.Corpus) error {
+		c.Changes += int64(len(ids))
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("ingest: corpus %s: %w", name, err)
+	}
+	return len(ids), in.remove(ctx, name, ids)
+}
+
+// DeleteAll removes a corpus with its leaves, summaries and record. One that doesn't exist is no error.
+func (in *Ingester) DeleteAll(ctx context.Context, name string) (Report, error) {
+	t := newTally(name)
+	leaves, err := in.total(ctx, name)
+	if err != nil {
+		return t.finished(), err
+	}
+	err = in.store.Documents(ctx, name, "", func(store.Document) error {
+		t.Documents.Removed++
+		return nil
+	})
+	// The nodes go first: without the record nobody would find them to delete them.
+	if err == nil {
+		err = in.store.Drop(ctx, name)
+	}
+	if err == nil {
+		t.Leaves.Removed = leaves
+		err = in.corpora.Drop(ctx, name)
+	}
+	if err != nil {
+		return t.finished(), fmt.Errorf("ingest: corpus %s: %w", name, err)
+	}
+	return t.finished(), nil
+}
+
+// prune removes the documents under the folders of the request whose files are gone.
+func (r *run) prune(ctx context.Context) error {
+	var gone []string
+	for _, path := range r.req.Paths {
+		info, err := os.Stat(path)
+		if path == "-" || err != nil || !info.IsDir() {
+			continue
+		}
+		folder, err := corpus.FileID(r.in.cfg.Base, path)
+		if err != nil {
+			return err
+		}
+		prefix := strings.TrimSuffix(folder, "/") + "/"
+		if folder == "." {
+			prefix = ""
+		}
+		err = r.in.store.Documents(ctx, r.req.Corpus, prefix, func(d store.Document) error {
+			outside := prefix == "" && filepath.IsAbs(filepath.FromSlash(d.ID))
+			if _, seen := r.docs.docs[d.ID]; !seen && !outside && r.vanished(d.ID) {
+				gone = append(gone, d.ID)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("ingest: corpus %s: %w", r.req.Corpus, err)
+		}
+	}
+	slices.Sort(gone)
+	for _, id := range slices.Compact(gone) {
+		n, err := r.in.deleteOne(ctx, r.req.Corpus, id)
+		if err != nil {
+			return err
+		}
+		r.report.Documents.Removed++
+		r.report.Leaves.Removed += n
+	}
+	return nil
+}
+
+// vanished reports whether a document was read from a file that isn't there any more. Ids that no file can have, such as those
+// of rows, are never taken for one.
+func (r *run) vanished(id string) bool {
+	if !corpus.IsTextFile(id) {
+		return false
+	}
+	path := filepath.FromSlash(id)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.in.cfg.Base, path)
+	}
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
