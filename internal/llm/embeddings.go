@@ -19,6 +19,14 @@ const maxEmbeddingReply = 256 << 20
 // defaultAttempts is EmbeddingsConfig.MaxAttempts when it is 0.
 const defaultAttempts = 6
 
+const (
+	// halfAttempts is how often a half of a batch is asked for that failed as a whole: by then the endpoint has had its
+	// chances, and what is looked for is the text that it can't embed.
+	halfAttempts = 2
+	// hopeless is the number of texts in a batch that, each refused by itself, show that the texts are not to blame.
+	hopeless = 4
+)
+
 // PassageFailure is a passage that an endpoint refuses.
 type PassageFailure struct {
 	Index int    // among the passages given
@@ -103,8 +111,12 @@ func (e *Embeddings) Embed(ctx context.Context, passages []string) ([][]float32,
 	}
 	for from := 0; from < len(texts); {
 		to := e.batch(tokens, from)
-		if err := job.run(ctx, texts, tokens, from, to); err != nil {
+		before := len(job.failed)
+		if err := job.run(ctx, texts, tokens, from, to, e.cfg.MaxAttempts); err != nil {
 			return nil, err
+		}
+		if n := len(job.failed) - before; n == to-from && n >= hopeless && kindOf(job.failed[before].Err) != TooLong {
+			return nil, job.failed[before].Err // the fault is not in the texts
 		}
 		from = to
 	}
@@ -118,7 +130,7 @@ func (e *Embeddings) Embed(ctx context.Context, passages []string) ([][]float32,
 func (e *Embeddings) EmbedQuery(ctx context.Context, query string) ([]float32, error) {
 	text := e.cfg.QueryPrefix + query
 	job := &embedding{e: e, out: make([][]float32, 1)}
-	if err := job.run(ctx, []string{text}, []int{e.deps.Counter.Count(text)}, 0, 1); err != nil {
+	if err := job.run(ctx, []string{text}, []int{e.deps.Counter.Count(text)}, 0, 1, e.cfg.MaxAttempts); err != nil {
 		return nil, err
 	}
 	if len(job.failed) > 0 {
@@ -156,47 +168,39 @@ type embedding struct {
 }
 
 // run embeds texts[from:to], halving them while the endpoint refuses them together.
-func (j *embedding) run(ctx context.Context, texts []string, tokens []int, from, to int) error {
+func (j *embedding) run(ctx context.Context, texts []string, tokens []int, from, to, attempts int) error {
 	sum := 0
 	for _, n := range tokens[from:to] {
 		sum += n
 	}
-	vectors, err := j.e.ask(ctx, texts[from:to], sum)
+	vectors, err := j.e.ask(ctx, texts[from:to], sum, attempts)
 	if err == nil {
 		copy(j.out[from:to], vectors)
 		return nil
 	}
 	var call *Error
-	if !errors.As(err, &call) {
+	if !errors.As(err, &call) || call.Kind != TooLong && call.Kind != Invalid && call.Kind != BadAnswer {
 		return err
 	}
-	divisible := call.Kind == TooLong || call.Kind == Invalid || call.Kind == BadAnswer
-	switch {
-	case !divisible:
-		return err
-	case to-from == 1:
+	if to-from == 1 {
 		j.failed = append(j.failed, PassageFailure{Index: from, Text: excerpt(texts[from]), Err: err})
 		return nil
 	}
-	if call.Kind != BadAnswer { // bad vectors say nothing about the size
-		j.e.refuse(to - from)
-	}
-	middle := from + (to-from)/2
 	before := len(j.failed)
-	if err := j.run(ctx, texts, tokens, from, middle); err != nil {
-		return err
+	middle := from + (to-from)/2
+	for _, half := range [][2]int{{from, middle}, {middle, to}} {
+		if err := j.run(ctx, texts, tokens, half[0], half[1], min(attempts, halfAttempts)); err != nil {
+			return err
+		}
 	}
-	if err := j.run(ctx, texts, tokens, middle, to); err != nil {
-		return err
-	}
-	if len(j.failed)-before == to-from && to-from > 2 {
-		return err // each one of them is refused: the fault is not in the texts
+	if call.Kind != BadAnswer && len(j.failed) == before { // no text is to blame, but their number
+		j.e.refuse(to - from)
 	}
 	return nil
 }
 
 // ask sends one request until it is answered with good vectors, is refused, or has failed too often.
-func (e *Embeddings) ask(ctx context.Context, texts []string, tokens int) ([][]float32, error) {
+func (e *Embeddings) ask(ctx context.Context, texts []string, tokens, attempts int) ([][]float32, error) {
 	var throttled time.Time
 	for tries := 1; ; {
 		vectors, err := e.once(ctx, texts, tokens)
@@ -224,7 +228,7 @@ func (e *Embeddings) ask(ctx context.Context, texts []string, tokens int) ([][]f
 			e.deps.Stats.Failed.Add(1)
 		}
 		throttled = time.Time{}
-		if tries >= e.cfg.MaxAttempts {
+		if tries >= attempts {
 			return nil, err
 		}
 		e.deps.Log.Debug("embeddings are asked for again", "endpoint", e.to.name, "try", tries, "error", err)

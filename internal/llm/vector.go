@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -32,6 +33,9 @@ func (e *Embeddings) parse(raw []byte) (rows []row, tokens int, err error) {
 	if err := json.Unmarshal(raw, &reply); err != nil {
 		if isErrorText(string(raw)) {
 			return nil, 0, e.to.refused(200, nil, raw)
+		}
+		if bytes.Contains(raw, []byte("NaN")) || bytes.Contains(raw, []byte("Infinity")) {
+			return nil, 0, &Error{Kind: BadAnswer, Reason: BadVectors, Endpoint: e.to.name, Message: "a vector holds a number that isn't finite"}
 		}
 		return nil, 0, e.to.notJSON(raw, "the reply isn't JSON")
 	}
