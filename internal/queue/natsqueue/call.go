@@ -88,15 +88,19 @@ func apiCode(err error, code jetstream.ErrorCode) bool {
 	return errors.As(err, &api) && api.ErrorCode == code
 }
 
-// codes of the server that package jetstream has no constant for.
-const (
-	codeMaxPerSubject jetstream.ErrorCode = 10077 // the stream holds a message with this subject already
-	codeBadRequest    jetstream.ErrorCode = 10003
-)
+// codeMaxPerSubject: the stream holds a message with this subject already. Package jetstream has no constant for it.
+const codeMaxPerSubject jetstream.ErrorCode = 10077
+
+// apiAnswer is the part of an answer that all of them have.
+type apiAnswer struct {
+	Error *jetstream.APIError `json:"error"`
+}
+
+func (a *apiAnswer) failure() *jetstream.APIError { return a.Error }
 
 // api asks the JetStream API. Requests by hand, where package jetstream would first look a stream up, and again
 // after every reconnect.
-func (c *Conn) api(ctx context.Context, timeout time.Duration, subject string, request, answer any) error {
+func (c *Conn) api(ctx context.Context, timeout time.Duration, subject string, request any, answer interface{ failure() *jetstream.APIError }) error {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return err
@@ -106,16 +110,13 @@ func (c *Conn) api(ctx context.Context, timeout time.Duration, subject string, r
 		if err != nil {
 			return err
 		}
-		var failed struct {
-			Error *jetstream.APIError `json:"error"`
-		}
-		if err := json.Unmarshal(msg.Data, &failed); err != nil {
+		if err := json.Unmarshal(msg.Data, answer); err != nil {
 			return fmt.Errorf("the server's answer is not understood: %w", err)
 		}
-		if failed.Error != nil {
-			return failed.Error
+		if err := answer.failure(); err != nil {
+			return err
 		}
-		return json.Unmarshal(msg.Data, answer)
+		return nil
 	})
 }
 
@@ -137,6 +138,7 @@ type msgRequest struct {
 // jetstream.ErrMsgNotFound if there is none.
 func (c *Conn) message(ctx context.Context, stream string, request msgRequest) (storedMsg, error) {
 	var answer struct {
+		apiAnswer
 		Message storedMsg `json:"message"`
 	}
 	err := c.api(ctx, c.cfg.CallTimeout, "STREAM.MSG.GET."+stream, request, &answer)
@@ -151,8 +153,6 @@ func (c *Conn) purge(ctx context.Context, stream, filter string) error {
 	request := struct {
 		Filter string `json:"filter"`
 	}{filter}
-	var answer struct {
-		Purged uint64 `json:"purged"`
-	}
+	var answer apiAnswer
 	return c.api(ctx, scanTimeout, "STREAM.PURGE."+stream, request, &answer)
 }

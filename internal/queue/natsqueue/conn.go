@@ -1,7 +1,6 @@
 package natsqueue
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -106,9 +105,6 @@ func (c *Conn) Close() error {
 	})
 	return err
 }
-
-// errClosed says that Close was called, or the server refused the client for good.
-var errClosed = errors.New("connection is closed")
 
 // broadcast wakes everybody who waits.
 type broadcast struct {

@@ -19,7 +19,7 @@
 // # Leases
 //
 // A delivery's lease ends AckWait after the last contact that the server has confirmed. The client counts for
-// itself, from the moment before it sent, and gives up first: [queue.ErrLost] comes from the clock, or when the
+// itself, from the moment before it sent, and gives up a tenth of it early: [queue.ErrLost] comes from the clock, or when the
 // message has left the stream. A missing connection alone is [queue.ErrUnavailable] until then. The server asks
 // only whether a message is pending, never who holds it, so nothing is sent for a lease that has run out, except
 // the final ack.

@@ -49,6 +49,7 @@ func (c *Conn) subjectPage(ctx context.Context, stream, filter string, offset in
 		Offset int    `json:"offset,omitempty"`
 	}{filter, offset}
 	var answer struct {
+		apiAnswer
 		Total int `json:"total"`
 		State struct {
 			Subjects map[string]uint64 `json:"subjects"`

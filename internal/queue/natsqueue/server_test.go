@@ -1,0 +1,169 @@
+package natsqueue
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gofrs/flock"
+
+	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/queue/queuetest"
+)
+
+// serverBinary builds the nats-server of the module that go.mod names, once for each version, into .cache/bin at the
+// module's root, which git ignores.
+func serverBinary(t *testing.T) string {
+	t.Helper()
+	root := filepath.Dir(goOutput(t, "env", "GOMOD"))
+	version := goOutput(t, "list", "-m", "-f", "{{.Version}}", "github.com/nats-io/nats-server/v2")
+	dir := filepath.Join(root, ".cache", "bin")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	building := flock.New(filepath.Join(dir, "nats-server.lock"))
+	if err := building.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer building.Unlock()
+	binary := filepath.Join(dir, "nats-server-"+version)
+	if _, err := os.Stat(binary); err == nil {
+		return binary
+	}
+	goOutput(t, "build", "-o", binary+".new", "github.com/nats-io/nats-server/v2")
+	if err := os.Rename(binary+".new", binary); err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+func goOutput(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("go", args...).Output()
+	if err != nil {
+		t.Fatalf("go %s: %v", strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// process is a nats-server of its own.
+type process struct {
+	t      *testing.T
+	binary string
+	dir    string
+	port   int
+	cmd    *exec.Cmd
+}
+
+// startProcess starts a server with an empty store on a free port of the loopback interface.
+func startProcess(t *testing.T) *process {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, binary: serverBinary(t), dir: t.TempDir(), port: listener.Addr().(*net.TCPAddr).Port}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf("listen: \"127.0.0.1:%d\"\njetstream { store_dir: %q, sync_interval: always }\n", p.port, p.dir)
+	if err := os.WriteFile(filepath.Join(p.dir, "nats.conf"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *process) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", p.port) }
+
+// start returns when the server is ready.
+func (p *process) start() {
+	p.t.Helper()
+	p.cmd = exec.Command(p.binary, "-c", filepath.Join(p.dir, "nats.conf"))
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	var log strings.Builder
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		log.WriteString(lines.Text() + "\n")
+		if strings.Contains(lines.Text(), "Server is ready") {
+			go io.Copy(io.Discard, stderr) // ends with the process
+			return
+		}
+	}
+	p.t.Fatalf("nats-server did not start:\n%s", log.String())
+}
+
+// kill ends the server as kill -9 does.
+func (p *process) kill() {
+	if p.cmd == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+	p.cmd = nil
+}
+
+func (p *process) restart() {
+	p.t.Helper()
+	p.kill()
+	p.start()
+}
+
+// connect returns a client, whose streams exist.
+func (p *process) connect(t *testing.T) *Conn {
+	t.Helper()
+	c, err := Connect(p.url(), Config{AckWait: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestServerQueue(t *testing.T) {
+	queuetest.Run(t, func(t *testing.T) queuetest.Opened {
+		p := startProcess(t)
+		c := p.connect(t)
+		return queuetest.Opened{
+			Queue: c.Queue(), Lease: lease,
+			Second:  func() queue.Queue { return p.connect(t).Queue() },
+			Restart: func() queue.Queue { p.restart(); return c.Queue() },
+		}
+	})
+}
+
+func TestServerJournal(t *testing.T) {
+	queuetest.JournalSuite(t, func(t *testing.T) queuetest.OpenedJournal {
+		p := startProcess(t)
+		c := p.connect(t)
+		return queuetest.OpenedJournal{
+			Journal: c.Journal(),
+			Second:  func() llm.Journal { return p.connect(t).Journal() },
+			Restart: func() llm.Journal { p.restart(); return c.Journal() },
+		}
+	})
+}
+
+var _ = context.Background
