@@ -105,14 +105,14 @@ func (s *stage) fit(ctx context.Context, at gmm.Data, lo, hi int) (*gmm.Model, e
 		return gmm.Search(ctx, s.machine, at, gmm.Every(first, last), func(int) gmm.Options { return o })
 	}
 	options := func(k int) gmm.Options {
-		return gmm.Options{Seed: random.Key(seed, uint64(k)), Steps: 50, Tolerance: 1e-3, Floor: 1e-6 * max(at.Variance(), 1e-12),
-			Lloyd: 10, Diagonal: n < fullRows*k}
+		return gmm.Options{Seed: random.Key(seed, uint64(k)), Steps: 50, Tolerance: 1e-3, Floor: 1e-5 * max(at.Variance(), 1e-12),
+			Lloyd: 10, Diagonal: false}
 	}
 	switch {
 	case s.run.cfg.Mode == Flat && s.root:
 		return gmm.Fit(ctx, s.machine, at, min(max(lo, 2), n), options(lo))
 	case n > bicRows:
-		k := min(max(n/55, 8, min(lo, fanOut)), fanOut, hi)
+		k := min(max(n/55, 8), fanOut, hi)
 		return gmm.Fit(ctx, s.machine, at, k, options(k))
 	}
 	first, last := max(lo, 1), min(hi, max(fanOut, lo))

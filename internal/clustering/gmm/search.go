@@ -26,7 +26,7 @@ func Every(first, last int) Plan {
 // Coarse returns the plan of first, then about half as many again each time, up to last, stopping after two rises, and
 // then once more between the best and its neighbors.
 func Coarse(first, last int) Plan {
-	p := Plan{refine: true, patience: 2}
+	p := Plan{refine: true, patience: 3}
 	for k := first; k < last; k = max(k+1, k*3/2) {
 		p.ks = append(p.ks, k)
 	}

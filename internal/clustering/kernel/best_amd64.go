@@ -12,9 +12,14 @@ func Best() *Set {
 func All() []*Set {
 	all := []*Set{Portable()}
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
-		all = append(all, &Set{Name: "avx2", MR: 6, NR: 16, tile: tile6x16AVX2, tile64: tile6x8AVX2, screen: screenAVX2, axpy: axpyAVX2})
+		all = append(all, avx2())
 	}
 	return all
+}
+
+func avx2() *Set {
+	return &Set{Name: "avx2", MR: 6, NR: 16, tile: tile6x16AVX2, tile64: tile6x8AVX2, screen: screenAVX2, axpy: axpyAVX2,
+		layoutLoops: layoutLoops{distances: distancesAVX2, attract: attractAVX2, repel: repelAVX2, pull: pullAVX2, step: stepAVX2}}
 }
 
 //go:noescape
@@ -28,3 +33,18 @@ func screenAVX2(rows int, c *float32, ldc int, rowLimit, colLimit *float32, out 
 
 //go:noescape
 func axpyAVX2(n int, alpha float64, x, y *float64)
+
+//go:noescape
+func distancesAVX2(n int, dst, y, points *float32, targets *int32)
+
+//go:noescape
+func attractAVX2(n int, x *float32, c *Curve)
+
+//go:noescape
+func repelAVX2(n int, x *float32, c *Curve)
+
+//go:noescape
+func pullAVX2(n int, grad, y, points *float32, targets *int32, factor *float32)
+
+//go:noescape
+func stepAVX2(n int, next, y, m, v, grad *float32, rate float32)

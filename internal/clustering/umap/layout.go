@@ -18,8 +18,6 @@ const (
 	vertexBlock = 128
 	// box is the size of the start's box in each axis.
 	box = 10
-	// lanes is what points are padded to.
-	lanes = 8
 )
 
 // Options says how to lay out.
@@ -51,7 +49,7 @@ func Layout(ctx context.Context, m kernel.Machine, g *Graph, start []float32, o 
 	return out, nil
 }
 
-// layout is the state between epochs. Points are stride floats apart, a multiple of eight, zero beyond the dimension.
+// layout is the state between epochs. Points are stride floats apart, a multiple of kernel.Stride, zero beyond the dimension.
 type layout struct {
 	machine  kernel.Machine
 	graph    *Graph
@@ -72,7 +70,7 @@ type scratch struct {
 }
 
 func newLayout(m kernel.Machine, g *Graph, start []float32, o Options) *layout {
-	stride := (o.Dim + lanes - 1) / lanes * lanes
+	stride := (o.Dim + kernel.Stride - 1) / kernel.Stride * kernel.Stride
 	l := &layout{machine: m, graph: g, options: o, curve: kernel.NewCurve(o.Curve.A, o.Curve.B), stride: stride,
 		rate: make([]uint32, len(g.Weight)), at: make([]float32, g.N*stride), next: make([]float32, g.N*stride),
 		m: make([]float32, g.N*stride), v: make([]float32, g.N*stride), scratch: make([]*scratch, m.Workers)}
@@ -163,19 +161,25 @@ func (l *layout) gradient(s *scratch, i int, epoch uint32, key uint64) {
 		return
 	}
 	y := l.at[i*l.stride : (i+1)*l.stride]
-	pull, push := s.pull[:due], s.push[:due*negatives]
-	l.machine.Distances(s.factor, y, l.at, pull)
-	l.machine.Attract(s.factor[:due], l.curve)
-	l.machine.Pull(s.gradient, y, l.at, pull, s.factor)
+	l.force(s, s.pull, due, i, y, l.machine.Attract)
 	for t := range s.gradient {
 		s.gradient[t] *= 2
 	}
-	l.machine.Distances(s.factor, y, l.at, push)
-	l.machine.Repel(s.factor[:len(push)], l.curve)
-	l.machine.Pull(s.gradient, y, l.at, push, s.factor)
+	l.force(s, s.push, due*negatives, i, y, l.machine.Repel)
 }
 
-// targets makes room for the edges of a vertex.
+// force adds one kind of force by the first n targets, after filling their last group up with the vertex itself.
+func (l *layout) force(s *scratch, targets []int32, n, i int, y []float32, factors func([]float32, *kernel.Curve)) {
+	full := (n + kernel.Group - 1) / kernel.Group * kernel.Group
+	for t := n; t < full; t++ {
+		targets[t] = int32(i)
+	}
+	l.machine.Distances(s.factor, y, l.at, targets[:full])
+	factors(s.factor[:full], &l.curve)
+	l.machine.Pull(s.gradient, y, l.at, targets[:n], s.factor)
+}
+
+// targets makes room for the edges of a vertex, in whole groups.
 func (s *scratch) targets(edges int) {
 	if len(s.pull) >= edges {
 		return
