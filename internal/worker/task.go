@@ -93,13 +93,14 @@ func (w *Worker) attempt(ctx context.Context, d *delivery) error {
 	if err != nil {
 		return err
 	}
+	places := int64(1)
 	if alone {
-		w.alone.Lock()
-		defer w.alone.Unlock()
-	} else {
-		w.alone.RLock()
-		defer w.alone.RUnlock()
+		places = int64(w.cfg.Slots)
 	}
+	if err := w.places.Acquire(ctx, places); err != nil {
+		return err
+	}
+	defer w.places.Release(places)
 	usage, err := w.make(ctx, t)
 	if err != nil {
 		return err

@@ -27,6 +27,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
@@ -90,8 +92,8 @@ type Worker struct {
 	cfg  Config
 	deps Deps
 
-	// alone is held for reading by each ordinary task, and for writing by one that must run alone.
-	alone sync.RWMutex
+	// places has one place for each slot: an ordinary task takes one, and a task that must run alone takes all.
+	places *semaphore.Weighted
 
 	mu      sync.Mutex // guards what follows
 	random  *rand.Rand
@@ -123,7 +125,10 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if deps.Random == nil {
 		deps.Random = rand.NewPCG(rand.Uint64(), rand.Uint64())
 	}
-	return &Worker{cfg: cfg, deps: deps, random: rand.New(deps.Random), hand: make(map[*delivery]struct{})}, nil
+	return &Worker{
+		cfg: cfg, deps: deps, random: rand.New(deps.Random), hand: make(map[*delivery]struct{}),
+		places: semaphore.NewWeighted(int64(cfg.Slots)),
+	}, nil
 }
 
 // Run takes tasks until ctx ends, then finishes what is in hand within the grace period, gives the rest back, and
