@@ -132,7 +132,7 @@ func newCover(pool []*candidate) *cover {
 	var count []float64
 	var last []int // the candidate that held a term last
 	for i, c := range pool {
-		eachTerm(c.node.Text, func(term string) {
+		EachTerm(c.node.Text, func(term string) {
 			id, known := vocabulary[term]
 			if !known {
 				id = int32(len(vocabulary))

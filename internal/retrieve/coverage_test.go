@@ -107,7 +107,7 @@ func TestTerms(t *testing.T) {
 		"snake_case fmt.Println x86-64": {"snake_case", "fmt.println", "x86", "64"},
 	} {
 		var got []string
-		eachTerm(text, func(term string) { got = append(got, term) })
+		EachTerm(text, func(term string) { got = append(got, term) })
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}

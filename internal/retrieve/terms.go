@@ -15,9 +15,10 @@ var unspaced = []*unicode.RangeTable{
 	unicode.Han, unicode.Hiragana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
 }
 
-// eachTerm calls fn for every term of a text, in order and with repeats: words with a letter or a digit, in lower
-// case and compatibility form, without an English possessive; pairs of characters in [unspaced] scripts.
-func eachTerm(text string, fn func(string)) {
+// EachTerm calls fn for every term of a text, in order and with repeats, as packing by coverage sees them: words
+// with a letter or a digit, in lower case and compatibility form, without an English possessive; of scripts that
+// are written without spaces, pairs of neighboring characters.
+func EachTerm(text string, fn func(string)) {
 	text = fold(text)
 	previous := "" // the last character of a run in an unspaced script
 	alone := false // it has been in no pair yet
