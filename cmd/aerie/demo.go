@@ -27,7 +27,7 @@ import (
 // meanings, so they use the words of that field.
 var demoQuestions = []string{
 	"How do I shut down an HTTP server gracefully, without interrupting active connections?",
-	"How can several goroutines wait until an event has happened, and who wakes them?",
+	"How do I walk all files in a directory tree, and in which order are they visited?",
 	"Which packages compress data, and in which formats?",
 }
 
@@ -168,7 +168,7 @@ func writeGoDocs(ctx context.Context, tool, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	list, err := runGo(ctx, tool, dir, "list", "std")
+	list, err := runGo(ctx, tool, "list", "std")
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func writeGoDocs(ctx context.Context, tool, dir string) error {
 			continue
 		}
 		group.Go(func() error {
-			text, err := runGo(ctx, tool, dir, "doc", "-all", name)
+			text, err := runGo(ctx, tool, "doc", "-all", name)
 			if err != nil {
 				return err
 			}
@@ -194,10 +194,10 @@ func writeGoDocs(ctx context.Context, tool, dir string) error {
 }
 
 // runGo runs the go command with nothing around it that could make it reach for the network or another toolchain.
-func runGo(ctx context.Context, tool, dir string, args ...string) ([]byte, error) {
+func runGo(ctx context.Context, tool string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, tool, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=local", "GOPROXY=off", "GOFLAGS=", "GOWORK=off", "GO111MODULE=off")
+	cmd.Dir = os.TempDir() // in the folder of the texts, names of packages would be taken for its subfolders
+	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=local", "GOPROXY=off", "GOFLAGS=", "GOWORK=off")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -153,6 +153,9 @@ func (c *cli) delete(ctx context.Context, documents []string, all, yes bool) err
 	if err != nil && !errors.Is(err, ingest.ErrUnknown) {
 		return err
 	}
+	if err != nil && report.Documents.Removed == 0 {
+		return failf(exitFailed, "nothing was removed", "%w", err)
+	}
 	if perr := c.print(ingestResult{Report: report}, func(w io.Writer) { showIngest(w, ingestResult{Report: report}) }); perr != nil {
 		return perr
 	}

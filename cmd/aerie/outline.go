@@ -82,7 +82,11 @@ func (v *view) summary() string {
 	for level, n := range perLevel {
 		parts[level] = count(n)
 	}
-	return fmt.Sprintf("%s, generation %d: %s leaves", v.corpus, v.generation, strings.Join(parts, " > "))
+	parts[0] += " leaves"
+	if len(parts) > 1 {
+		parts[len(parts)-1] += " summaries"
+	}
+	return fmt.Sprintf("%s, generation %d: %s", v.corpus, v.generation, strings.Join(parts, " > "))
 }
 
 // outliner collects lines first and reads the texts that they need in one go.
