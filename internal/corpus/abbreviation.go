@@ -31,8 +31,8 @@ func abbreviated(head string, next rune) bool {
 	if enumerates(head) {
 		return true
 	}
-	if r, size := utf8.DecodeRuneInString(word); size == len(word) && unicode.IsUpper(r) {
-		return true // an initial: "J. Doe"
+	if r, size := utf8.DecodeRuneInString(word); size == len(word) && (unicode.IsUpper(r) || unicode.IsLower(r)) {
+		return true // an initial, or a short form: "J. Doe", "Smith v. Jones"
 	}
 	if initials(word) {
 		return true

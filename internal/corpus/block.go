@@ -82,7 +82,7 @@ func (b *blocks) next(i int) int {
 	if marker(s) > 0 {
 		k = item
 	}
-	hi := b.until(i+1, b.interrupts)
+	hi := b.until(i+1, func(j int) bool { return b.interrupts(j, k == item, b.lines[i].indent) })
 	b.announce(i, hi)
 	return b.paragraph(k, i, hi)
 }
@@ -103,14 +103,17 @@ func (b *blocks) dedent(i, columns int) int {
 	return i
 }
 
-// interrupts reports whether a line ends the paragraph before it without a blank line.
-func (b *blocks) interrupts(i int) bool {
+// interrupts reports whether a line ends the paragraph before it without a blank line; inItem and indent say what that is.
+func (b *blocks) interrupts(i int, inItem bool, indent int) bool {
 	s := b.at(i)
+	if n := marker(s); n > 0 && n < len(s) && (opensList(s) || inItem && b.lines[i].indent <= indent) {
+		return true
+	}
 	if char, _ := fence(s); char != 0 {
 		return true
 	}
 	char, _ := rule(s)
-	return char != 0 || isHeading(s) || isTableRow(s) || isBorder(s) || marker(s) > 0 && marker(s) < len(s)
+	return char != 0 || isHeading(s) || isTableRow(s) || isBorder(s)
 }
 
 // fenced returns the line after the code fence that line i opens, or 0.

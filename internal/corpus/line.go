@@ -116,6 +116,20 @@ func marker(s string) int {
 	return 0
 }
 
+// opensList reports whether a marker is one that a list starts with: a bullet, or the number one. Any other may be the number or
+// the dash of a sentence that goes on in the next line.
+func opensList(s string) bool {
+	s = strings.TrimPrefix(s, "(")
+	r, size := utf8.DecodeRuneInString(s)
+	switch r {
+	case '–':
+		return false
+	case '1', '#', 'a', 'i':
+		return len(s) > size && (s[size] == '.' || s[size] == ')')
+	}
+	return !unicode.IsDigit(r) && !unicode.IsLetter(r)
+}
+
 // spaceAfter returns n with the white space at s[n:] added, or 0 if there is none.
 func spaceAfter(s string, n int) int {
 	if n == len(s) {

@@ -44,20 +44,22 @@ func runLength(s string) int {
 
 // segments cuts by the Unicode rules (UAX #29) and puts together what they part wrongly.
 func segments(dst []span, s string, start int) []span {
-	it := sentences.FromString(s)
-	open := -1 // where the sentence that isn't over yet begins
-	for it.Next() {
-		if open < 0 {
-			open = it.Start()
-		}
-		end := it.End()
-		if end < len(s) && goesOn(s[open:end], s[end:]) {
+	open := 0 // where the sentence that isn't over yet begins
+	for it := sentences.FromString(s); it.Next(); {
+		end := openers(s[open:it.End()]) + open
+		if end == open || it.End() < len(s) && goesOn(s[open:end], s[end:]) {
 			continue
 		}
 		dst = semicolons(dst, s[open:end], start+open)
-		open = -1
+		open = end
 	}
-	return dst
+	return appendTrimmed(dst, s[open:], start+open)
+}
+
+// openers returns where the opening quotes and brackets at the end of s begin. The Unicode rules take them for closing ones where no
+// blank stands before them, as in "。「".
+func openers(s string) int {
+	return len(strings.TrimRightFunc(s, func(r rune) bool { return unicode.In(r, unicode.Ps, unicode.Pi) }))
 }
 
 // semicolons appends a sentence, cut after each full-width semicolon: Chinese ends a sentence with it where others set a full stop.
@@ -97,6 +99,9 @@ func appendTrimmed(dst []span, s string, start int) []span {
 // goesOn reports whether the sentence that begins with head has not ended where the Unicode rules say so. Joining too much
 // makes a longer sentence; joining too little would cut one. In doubt it goes on.
 func goesOn(head, tail string) bool {
+	if strings.HasSuffix(head, "]") && (strings.HasPrefix(tail, "(") || strings.HasPrefix(tail, "[")) {
+		return true // the target of a Markdown link
+	}
 	body := strings.TrimRightFunc(head, unicode.IsSpace)
 	spaced := len(body) < len(head)
 	next, _ := utf8.DecodeRuneInString(strings.TrimLeft(tail, "\"'“‘«([{*_`"))

@@ -2,7 +2,6 @@ package corpus
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -46,12 +45,11 @@ func Split(text string, tokens int, counter *Counter) []Chunk {
 // unit is what a chunk ends before or after, and is never cut.
 type unit struct {
 	span
-	tokens  int  // with the white space before it: an estimate of what it adds to a chunk
-	starts  bool // a block
-	whole   int  // tokens of the block that the unit starts, 0 for the others
-	begins  bool // a chunk that is full enough ends before it
-	holds   bool // the next unit should be in the same chunk
-	indents bool // code at the start of its line
+	tokens int  // with the white space before it: an estimate of what it adds to a chunk
+	starts bool // a block
+	whole  int  // tokens of the block that the unit starts, 0 for the others
+	begins bool // a chunk that is full enough ends before it
+	holds  bool // the next unit should be in the same chunk
 }
 
 // packer packs units into chunks.
@@ -90,10 +88,11 @@ func (p *packer) collect() {
 func (p *packer) rows(ls []line, code bool) {
 	first := len(p.units)
 	for _, l := range ls {
-		p.add(span{l.first, l.end}, atClause)
-		if code {
-			p.units[len(p.units)-1].indents = true
+		s := span{l.first, l.end}
+		if whole := (span{l.start, l.end}); code && p.count(whole) <= p.budget {
+			s = whole // with its indentation
 		}
+		p.add(s, atClause)
 	}
 	if char, _ := fence(p.text[ls[0].first:ls[0].end]); char != 0 || !code {
 		// Neither the opening nor the closing fence stands without a line of code, no head of a table without a row.
@@ -201,31 +200,14 @@ func (p *packer) pack() []Chunk {
 		if i+1 < len(cuts) {
 			hi = cuts[i+1]
 		}
-		s := p.range_(lo, hi)
+		s := p.over(lo, hi)
 		out = append(out, Chunk{Text: p.text[s.start:s.end], Start: s.start, End: s.end, Tokens: p.count(s)})
 	}
 	return out
 }
 
-// range_ returns the text of the units lo <= i < hi.
-func (p *packer) range_(lo, hi int) span {
-	s := span{p.units[lo].start, p.units[hi-1].end}
-	if !p.units[lo].indents {
-		return s
-	}
-	// Code keeps the indentation of its first line, unless that would put it over the budget.
-	for s.start > 0 {
-		r, size := utf8.DecodeLastRuneInString(p.text[:s.start])
-		if r == '\n' || r == '\r' || r == '\f' || !unicode.IsSpace(r) {
-			break
-		}
-		s.start -= size
-	}
-	if p.count(s) > p.budget {
-		s.start = p.units[lo].start
-	}
-	return s
-}
+// over returns the text of the units lo <= i < hi.
+func (p *packer) over(lo, hi int) span { return span{p.units[lo].start, p.units[hi-1].end} }
 
 // fill returns the end of the chunk that starts with unit lo.
 func (p *packer) fill(lo int) int {
@@ -244,13 +226,13 @@ func (p *packer) fill(lo int) int {
 			sum += u.tokens
 			continue
 		}
-		exact := p.count(p.range_(lo, hi+1))
+		exact := p.count(p.over(lo, hi+1))
 		if exact > p.budget {
 			break
 		}
 		sum = exact
 	}
-	for hi > lo+1 && p.count(p.range_(lo, hi)) > p.budget {
+	for hi > lo+1 && p.count(p.over(lo, hi)) > p.budget {
 		hi--
 	}
 	return p.hold(lo, hi)
@@ -265,7 +247,7 @@ func (p *packer) hold(lo, hi int) int {
 	for end > lo && p.units[end-1].holds {
 		end--
 	}
-	if end == lo || end == hi || p.count(p.range_(end, hi+1)) > p.budget {
+	if end == lo || end == hi || p.count(p.over(end, hi+1)) > p.budget {
 		return hi
 	}
 	return end
@@ -281,12 +263,12 @@ func (p *packer) mend(cuts []int) []int {
 			hi = cuts[i+1]
 		}
 		n := len(out)
-		if n == 0 || p.count(p.range_(lo, hi)) > tiny {
+		if n == 0 || p.count(p.over(lo, hi)) > tiny {
 			out = append(out, lo)
 			continue
 		}
 		prev := out[n-1]
-		if p.count(p.range_(prev, hi)) <= p.budget && !p.units[hi-1].holds {
+		if p.count(p.over(prev, hi)) <= p.budget && !p.units[hi-1].holds {
 			continue // one chunk
 		}
 		out = append(out, p.balance(prev, lo, hi))
@@ -299,8 +281,8 @@ func (p *packer) mend(cuts []int) []int {
 func (p *packer) balance(prev, lo, hi int) int {
 	best := lo
 	for at := lo - 1; at > prev; at-- {
-		second := p.count(p.range_(at, hi))
-		if second > p.budget || second > p.count(p.range_(prev, at)) {
+		second := p.count(p.over(at, hi))
+		if second > p.budget || second > p.count(p.over(prev, at)) {
 			break
 		}
 		if !p.units[at-1].holds {
