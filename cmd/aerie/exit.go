@@ -24,8 +24,14 @@ const (
 	exitInterrupted = 130
 )
 
-// errInterrupted is the cause of a context that SIGINT or SIGTERM has ended.
-var errInterrupted = errors.New("interrupted")
+// errInterrupted is the cause of a context that SIGINT or SIGTERM has ended. It is a context.Canceled, so that whoever
+// looks at the cause takes it for the caller's wish.
+var errInterrupted error = interruption{}
+
+type interruption struct{}
+
+func (interruption) Error() string        { return "interrupted" }
+func (interruption) Is(target error) bool { return target == context.Canceled }
 
 // failure is an error with an exit code and a hint at what to do.
 type failure struct {

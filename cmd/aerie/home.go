@@ -161,10 +161,10 @@ func (h *home) ingest(ctx context.Context, req ingest.Request) (ingest.Report, e
 	return report, explainPinned(err)
 }
 
-// explainPinned adds to a mix of embedders what can be done about it.
+// explainPinned makes a mix of embedders what it is: a wrong setting. The sentence says what can be done.
 func explainPinned(err error) error {
 	if errors.Is(err, ingest.ErrPinned) {
-		return failf(exitFailed, "set embeddings back, or use another --corpus for the new model", "%w", err)
+		return usagef("", "%w", err)
 	}
 	return err
 }
