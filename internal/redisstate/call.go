@@ -26,7 +26,7 @@ var (
 )
 
 const (
-	firstPause   = 25 * time.Millisecond // after a try that failed; doubles
+	firstPause   = 10 * time.Millisecond // after a try that failed; doubles
 	longestPause = time.Second
 )
 
@@ -52,6 +52,9 @@ func (s *State) try(ctx context.Context, call func(context.Context) error) error
 		wait := pause/2 + rand.N(pause/2) // so that a fleet doesn't come back in step
 		if time.Now().Add(wait).After(deadline) {
 			return fmt.Errorf("%w: %w", ErrUnavailable, explain(err))
+		}
+		if s.pauseHook != nil {
+			s.pauseHook()
 		}
 		if err := s.pause(ctx, wait); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -44,6 +45,9 @@ type Config struct {
 	BarrierTTL time.Duration
 	// Connections to a server at a time. 0: 16.
 	Connections int
+
+	// Log receives warnings. Nil: slog.Default().
+	Log *slog.Logger
 }
 
 const (
@@ -96,6 +100,9 @@ func (c Config) filled() Config {
 	}
 	if c.Connections == 0 {
 		c.Connections = defaultConnections
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,9 @@ type State struct {
 	cfg     Config
 	client  redis.UniversalClient
 	scripts scripts
+
+	// pauseHook is called before a call is repeated; nil but in tests.
+	pauseHook func()
 
 	closeOnce sync.Once
 	closed    chan struct{}
@@ -45,6 +49,7 @@ func Connect(ctx context.Context, cfg Config) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
+	redis.SetLogger(quiet{cfg.Log})
 	s := &State{cfg: cfg, scripts: loadScripts(), closed: make(chan struct{})}
 	s.cfg.Patience = min(cfg.Patience, 3*time.Second)
 	if err := s.connect(ctx, p, options); err != nil {
@@ -55,6 +60,14 @@ func Connect(ctx context.Context, cfg Config) (*State, error) {
 	}
 	s.cfg.Patience = cfg.Patience
 	return s, nil
+}
+
+// quiet takes what the client library would write to stderr, for every client in the process: each failed dial a line,
+// besides the error that it returns.
+type quiet struct{ log *slog.Logger }
+
+func (q quiet) Printf(ctx context.Context, format string, args ...any) {
+	q.log.DebugContext(ctx, "redis client", "says", fmt.Sprintf(format, args...))
 }
 
 // connect finds out what kind of server answers, then opens the client for it.

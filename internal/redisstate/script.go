@@ -14,6 +14,8 @@ type scripts struct {
 	open, mark, count, positions, clear *redis.Script
 	acquire, renew, release, save       *redis.Script
 	update                              *redis.Script
+	take, give                          *redis.Script
+	reserve, settle, resume             *redis.Script
 }
 
 func loadScripts() scripts {
@@ -28,5 +30,7 @@ func loadScripts() scripts {
 		open: load("open"), mark: load("mark"), count: load("count"), positions: load("positions"), clear: load("clear"),
 		acquire: load("acquire"), renew: load("renew"), release: load("release"), save: load("save"),
 		update: load("update"),
+		take:   load("take"), give: load("give"),
+		reserve: load("reserve"), settle: load("settle"), resume: load("resume"),
 	}
 }
