@@ -64,41 +64,49 @@ func Read(ctx context.Context, paths []string, opts Options, yield func(Document
 	return nil
 }
 
-// CountRows returns how many rows of JSONL Read would see, good or broken. "-" can't be read twice and is an error.
+// CountRows returns how many rows of JSONL Read would see, good or broken. It reads opts.Stdin to its end if "-" is among the paths.
 func CountRows(ctx context.Context, paths []string, opts Options) (int, error) {
 	opts.Problem, opts.Skip = func(Problem) {}, nil
 	files, err := find(ctx, paths, opts)
 	if err != nil {
 		return 0, err
 	}
-	n := 0
+	total := 0
 	for _, f := range files {
 		if f.format != jsonLines {
 			continue
 		}
-		if f.path == "-" {
-			return 0, errors.New("corpus: the rows of standard input can't be counted beforehand")
-		}
-		src, err := open(f.path)
-		if err != nil {
-			continue // Read reports it
-		}
-		lines := lineReader{r: bufio.NewReaderSize(src, 1<<20)}
-		for err == nil {
-			var data []byte
-			if data, err = lines.next(); err == nil && !isBlank(data) {
-				n++
-			}
-			if err == nil {
-				err = ctx.Err()
+		src := io.NopCloser(opts.Stdin)
+		if f.path != "-" {
+			if src, err = open(f.path); err != nil {
+				continue // Read reports it
 			}
 		}
+		n, err := countRows(ctx, src)
 		src.Close()
-		if ctx.Err() != nil {
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// countRows counts the lines of src that aren't blank, up to where it can be read. The error is that of ctx.
+func countRows(ctx context.Context, src io.Reader) (int, error) {
+	lines := lineReader{r: bufio.NewReaderSize(src, 1<<20)}
+	for n := 0; ; {
+		data, err := lines.next()
+		if err != nil && !errors.Is(err, errLarge) {
+			return n, nil
+		}
+		if err != nil || !isBlank(data) {
+			n++
+		}
+		if lines.line%256 == 0 && ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
 	}
-	return n, nil
 }
 
 // FileID returns the document id of a file.
