@@ -25,6 +25,9 @@ var (
 	ErrClosed = errors.New("redisstate: closed")
 )
 
+// rights are what a user with access control needs.
+const rights = "~aerie:* +@read +@write +@scripting +@connection +info +time +cluster|slots +cluster|shards"
+
 const (
 	firstPause   = 10 * time.Millisecond // after a try that failed; doubles
 	longestPause = time.Second
@@ -38,7 +41,7 @@ func (s *State) try(ctx context.Context, call func(context.Context) error) error
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+		bounded, cancel := context.WithTimeout(ctx, min(s.cfg.Timeout, time.Until(deadline)))
 		err := call(bounded)
 		cancel()
 		switch {
@@ -147,7 +150,7 @@ func explain(err error) error {
 	case has(refused, "NOAUTH", "WRONGPASS", "ERR AUTH", "ERR Client sent AUTH", "invalid password", "invalid username"):
 		return fmt.Errorf("%w: %w; check the user and the password", ErrRefused, err)
 	case has(refused, "NOPERM"):
-		return fmt.Errorf("%w: %w; the user needs ~aerie:* +@read +@write +@scripting +@connection +info +time +cluster|slots +cluster|shards", ErrRefused, err)
+		return fmt.Errorf("%w: %w; the user needs %s", ErrRefused, err, rights)
 	case has(refused, "OOM"):
 		return fmt.Errorf("%w; its memory is full: raise maxmemory", err)
 	case has(refused, "MISCONF"):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -94,6 +95,12 @@ func (s *State) connect(ctx context.Context, p place, options *redis.UniversalOp
 		if !errors.Is(err, ErrUnavailable) {
 			break
 		}
+	}
+	switch {
+	case errors.Is(err, ErrUnavailable) && p.tls && errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("%w; a server that doesn't speak TLS on this port doesn't answer either: is it redis://?", err)
+	case errors.Is(err, ErrUnavailable) && !p.tls && errors.Is(err, io.EOF):
+		err = fmt.Errorf("%w; a server that speaks TLS on this port hangs up like this: is it rediss://?", err)
 	}
 	switch {
 	case err != nil:

@@ -60,6 +60,8 @@ type server struct {
 	port int
 	args []string
 	cmd  *exec.Cmd
+
+	sentinelOf *server // nil: a server with data
 }
 
 // newServer returns a server on a free port of the loopback interface, not yet started. It keeps its files in dir.
@@ -95,6 +97,9 @@ func (s *server) start() {
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--logfile", log,
 		"--save", "", "--appendonly", "no", "--daemonize", "no",
 	}, s.args...)
+	if s.sentinelOf != nil {
+		args = []string{s.sentinelConfig(), "--sentinel"}
+	}
 	s.cmd = exec.Command(binary("redis-server"), args...)
 	if err := s.cmd.Start(); err != nil {
 		fatal("redis-server: %v", err)
@@ -109,6 +114,17 @@ func (s *server) start() {
 	}
 	text, _ := os.ReadFile(log)
 	fatal("redis-server %v does not answer: %s", args, text)
+}
+
+// sentinelConfig writes the file that a Sentinel needs, since it keeps its state there.
+func (s *server) sentinelConfig() string {
+	path := filepath.Join(s.dir, "sentinel.conf")
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor mymaster 127.0.0.1 %d 1\n"+
+		"sentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 2000\n", s.port, s.dir, s.sentinelOf.port)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		fatal("%v", err)
+	}
+	return path
 }
 
 // answers reports whether the server says anything to a PING, be it that a password is needed.
