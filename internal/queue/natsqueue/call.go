@@ -28,9 +28,7 @@ func (c *Conn) try(ctx context.Context, timeout time.Duration, call func(ctx con
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		bounded, cancel := context.WithTimeout(ctx, timeout)
-		err := call(bounded)
-		cancel()
+		err := c.once(ctx, timeout, call)
 		switch {
 		case err == nil:
 			return nil
@@ -46,6 +44,20 @@ func (c *Conn) try(ctx context.Context, timeout time.Duration, call func(ctx con
 		}
 		pause *= 2
 	}
+}
+
+// once makes one call, which ends with its time or with the connection.
+func (c *Conn) once(ctx context.Context, timeout time.Duration, call func(ctx context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	severed, sever := context.WithCancelCause(bounded)
+	defer sever(nil)
+	defer c.underway.add(func() { sever(nats.ErrDisconnected) })()
+	err := call(severed)
+	if err != nil && errors.Is(context.Cause(severed), nats.ErrDisconnected) {
+		return nats.ErrDisconnected
+	}
+	return err
 }
 
 // pause waits; it ends early with ctx, or when the connection closes for good.
@@ -96,11 +108,11 @@ type apiAnswer struct {
 	Error *jetstream.APIError `json:"error"`
 }
 
-func (a *apiAnswer) failure() *jetstream.APIError { return a.Error }
+func (a *apiAnswer) result() *apiAnswer { return a }
 
 // api asks the JetStream API. Requests by hand, where package jetstream would first look a stream up, and again
 // after every reconnect.
-func (c *Conn) api(ctx context.Context, timeout time.Duration, subject string, request any, answer interface{ failure() *jetstream.APIError }) error {
+func (c *Conn) api(ctx context.Context, timeout time.Duration, subject string, request any, answer interface{ result() *apiAnswer }) error {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return err
@@ -110,11 +122,13 @@ func (c *Conn) api(ctx context.Context, timeout time.Duration, subject string, r
 		if err != nil {
 			return err
 		}
+		result := answer.result()
+		result.Error = nil // of the last try
 		if err := json.Unmarshal(msg.Data, answer); err != nil {
 			return fmt.Errorf("the server's answer is not understood: %w", err)
 		}
-		if err := answer.failure(); err != nil {
-			return err
+		if result.Error != nil {
+			return result.Error
 		}
 		return nil
 	})
@@ -128,10 +142,12 @@ type storedMsg struct {
 	Data    []byte `json:"data"`
 }
 
-// msgRequest asks for one message: by number, or the last one of a subject.
+// msgRequest asks for one message: by number, the last one of a subject, or the first one of a subject from a number
+// on.
 type msgRequest struct {
 	Seq  uint64 `json:"seq,omitempty"`
 	Last string `json:"last_by_subj,omitempty"`
+	Next string `json:"next_by_subj,omitempty"`
 }
 
 // message reads one message from the stream's leader, never from a replica that may lag. It returns

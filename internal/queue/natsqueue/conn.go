@@ -20,20 +20,22 @@ type Conn struct {
 	nats *nats.Conn
 	js   jetstream.JetStream
 
-	closed  chan struct{} // closed when the connection is, for good
-	contact *broadcast    // sounds after each reconnect
+	closed   chan struct{} // closed when the connection is, for good
+	contact  *broadcast    // sounds after each reconnect
+	underway *underway     // calls that wait for an answer
 
-	once sync.Once
-	stop func() error // ends the embedded server; nil for a remote one
+	closing sync.Once
+	stop    func() error // ends the embedded server; nil for a remote one
 }
 
 // newConn completes a client. options says how to reach the server.
 func newConn(url string, cfg Config, stop func() error, options ...nats.Option) (*Conn, error) {
 	c := &Conn{
-		cfg:     cfg,
-		closed:  make(chan struct{}),
-		contact: newBroadcast(),
-		stop:    stop,
+		cfg:      cfg,
+		closed:   make(chan struct{}),
+		contact:  newBroadcast(),
+		underway: newUnderway(),
+		stop:     stop,
 	}
 	log := cfg.Logger
 	options = append([]nats.Option{
@@ -47,6 +49,7 @@ func newConn(url string, cfg Config, stop func() error, options ...nats.Option) 
 		// keep the lease of whoever holds the task by then.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			c.underway.sever()
 			if err != nil {
 				log.Warn("queue: connection lost, trying to reconnect", "error", err)
 			}
@@ -96,7 +99,7 @@ func (c *Conn) Closed() <-chan struct{} { return c.closed }
 // run on, and no call works after. Closing twice is harmless.
 func (c *Conn) Close() error {
 	var err error
-	c.once.Do(func() {
+	c.closing.Do(func() {
 		c.nats.Close()
 		<-c.closed
 		if c.stop != nil {
@@ -126,4 +129,37 @@ func (b *broadcast) sound() {
 	defer b.mu.Unlock()
 	close(b.c)
 	b.c = make(chan struct{})
+}
+
+// underway holds the calls that wait for an answer. Whatever was asked over a connection that is lost will not be
+// answered, and a call may have a minute to wait.
+type underway struct {
+	mu    sync.Mutex
+	calls map[*call]bool
+}
+
+type call struct{ cancel func() }
+
+func newUnderway() *underway { return &underway{calls: map[*call]bool{}} }
+
+// add takes note of a call until remove.
+func (u *underway) add(cancel func()) (remove func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	one := &call{cancel: cancel}
+	u.calls[one] = true
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.calls, one)
+	}
+}
+
+// sever ends all calls under way.
+func (u *underway) sever() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for one := range u.calls {
+		one.cancel()
+	}
 }

@@ -48,9 +48,10 @@ func (d *delivery) extend(ctx context.Context) error {
 		return err
 	}
 	sent := time.Now()
-	call, cancel := context.WithTimeout(ctx, d.conn.cfg.CallTimeout)
-	defer cancel()
-	_, err := d.conn.nats.RequestWithContext(call, d.reply, []byte("+WPI"))
+	err := d.conn.once(ctx, d.conn.cfg.CallTimeout, func(ctx context.Context) error {
+		_, err := d.conn.nats.RequestWithContext(ctx, d.reply, []byte("+WPI"))
+		return err
+	})
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -24,6 +24,9 @@
 // only whether a message is pending, never who holds it, so nothing is sent for a lease that has run out, except
 // the final ack.
 //
+// Leases outlive a server that is killed, but for those of its last 100 ms: a task among these is delivered again
+// at once, while its holder is at work. Like every second delivery it is harmless.
+//
 // An embedded queue has one process, which holds a file lock. When it opens, no lease can be left, so the
 // consumer is made anew and what a killed process had in hand is delivered at once.
 //

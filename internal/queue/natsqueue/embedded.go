@@ -89,10 +89,15 @@ func startServer(dir string, cfg Config, log *serverLog) (*server.Server, error)
 	}
 	s.SetLoggerV2(log, false, false, false)
 	s.Start()
-	if !s.ReadyForConnections(openTimeout) || log.fatal() != nil {
+	// Start returns when it is through, or at the first fatal error, after which the server is never ready.
+	err = log.fatal()
+	if err == nil && !s.ReadyForConnections(openTimeout) {
+		err = fmt.Errorf("not ready after %v", openTimeout)
+	}
+	if err != nil {
 		s.Shutdown()
 		s.WaitForShutdown()
-		return nil, fmt.Errorf("natsqueue: embedded server in %s did not start: %w", dir, log.fatal())
+		return nil, fmt.Errorf("natsqueue: embedded server in %s did not start: %w", dir, err)
 	}
 	return s, nil
 }

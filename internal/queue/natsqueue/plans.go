@@ -3,6 +3,7 @@ package natsqueue
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -103,25 +104,86 @@ func (p *plans) put(ctx context.Context, name string, v any) error {
 	if err := errors.Join(json.NewEncoder(w).Encode(v), w.Close()); err != nil {
 		return err
 	}
-	return p.object(ctx, func(ctx context.Context, store jetstream.ObjectStore) error {
-		_, err := store.PutBytes(ctx, name, b.Bytes())
+	return p.store(ctx, func(ctx context.Context, store jetstream.ObjectStore) error {
+		meta := jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}}
+		_, err := store.Put(ctx, meta, bytes.NewReader(b.Bytes()))
 		return err
 	})
 }
 
-func (p *plans) get(ctx context.Context, name string, v any) error {
-	var raw []byte
-	err := p.object(ctx, func(ctx context.Context, store jetstream.ObjectStore) error {
-		var err error
-		raw, err = store.GetBytes(ctx, name)
-		return err
+// chunkSize is well below the server's limit on a message, 1 MiB, also in base64.
+const chunkSize = 256 << 10
+
+// store runs a call on the object store.
+func (p *plans) store(ctx context.Context, call func(context.Context, jetstream.ObjectStore) error) error {
+	return p.conn.try(ctx, objectTimeout, func(ctx context.Context) error {
+		store, err := p.conn.js.ObjectStore(ctx, plansBucket)
+		if err != nil {
+			return err
+		}
+		return call(ctx, store)
 	})
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return levels.ErrNotFound
+}
+
+// get reads an object chunk by chunk. The object store's own Get makes a consumer, for which a worker has no
+// rights, and waits in vain for chunks that are gone.
+func (p *plans) get(ctx context.Context, name string, v any) error {
+	object, err := p.describe(ctx, name)
+	for err == nil {
+		var raw []byte
+		if raw, err = p.chunks(ctx, object); err == nil {
+			return decode(raw, v)
+		}
+		if !errors.Is(err, errDamaged) {
+			return err
+		}
+		// It was replaced under our hands, or it is damaged for good.
+		was := object.NUID
+		if object, err = p.describe(ctx, name); err == nil && object.NUID == was {
+			return fmt.Errorf("object %s: %w", name, errDamaged)
+		}
 	}
-	if err != nil {
-		return err
+	return err
+}
+
+// errDamaged: the bytes of an object aren't those that were put.
+var errDamaged = errors.New("chunks are missing or damaged")
+
+// describe returns what the store knows of an object, or levels.ErrNotFound.
+func (p *plans) describe(ctx context.Context, name string) (jetstream.ObjectInfo, error) {
+	var object jetstream.ObjectInfo
+	subject := metaPrefix + base64.URLEncoding.EncodeToString([]byte(name))
+	msg, err := p.conn.message(ctx, plansStream, msgRequest{Last: subject})
+	if err == nil {
+		err = json.Unmarshal(msg.Data, &object)
 	}
+	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && object.Deleted {
+		err = levels.ErrNotFound
+	}
+	return object, err
+}
+
+func (p *plans) chunks(ctx context.Context, object jetstream.ObjectInfo) ([]byte, error) {
+	var raw []byte
+	digest, next := sha256.New(), uint64(1)
+	for range object.Chunks {
+		msg, err := p.conn.message(ctx, plansStream, msgRequest{Next: chunkPrefix + object.NUID, Seq: next})
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil, errDamaged
+		}
+		if err != nil {
+			return nil, err
+		}
+		digest.Write(msg.Data)
+		raw, next = append(raw, msg.Data...), msg.Seq+1
+	}
+	if jetstream.GetObjectDigestValue(digest) != object.Digest {
+		return nil, errDamaged
+	}
+	return raw, nil
+}
+
+func decode(raw []byte, v any) error {
 	r, err := zstd.NewReader(bytes.NewReader(raw))
 	if err != nil {
 		return err
@@ -130,26 +192,47 @@ func (p *plans) get(ctx context.Context, name string, v any) error {
 	return json.NewDecoder(r).Decode(v)
 }
 
-// object runs a call on the object store. A read that meets a replacement may find the old chunks gone, which
-// shows as a wrong digest; the next try finds the new ones.
-func (p *plans) object(ctx context.Context, call func(context.Context, jetstream.ObjectStore) error) error {
-	for attempt := 1; ; attempt++ {
-		err := p.conn.try(ctx, objectTimeout, func(ctx context.Context) error {
-			store, err := p.conn.js.ObjectStore(ctx, plansBucket)
-			if err != nil {
-				return err
-			}
-			return call(ctx, store)
-		})
-		if !errors.Is(err, jetstream.ErrDigestMismatch) || attempt == tries {
+const (
+	metaPrefix  = "$O." + plansBucket + ".M."
+	chunkPrefix = "$O." + plansBucket + ".C."
+)
+
+// sweep removes the chunks that no object names: a process that is killed while it puts one leaves them behind. Only
+// for a store that nobody else writes to.
+func (p *plans) sweep(ctx context.Context) error {
+	chunks, err := p.conn.subjects(ctx, plansStream, chunkPrefix+"*")
+	if err != nil {
+		return err
+	}
+	metas, err := p.conn.subjects(ctx, plansStream, metaPrefix+"*")
+	if err != nil || len(chunks) <= len(metas) {
+		return err // the usual case, without a look at each object
+	}
+	named := map[string]bool{}
+	for _, subject := range metas {
+		msg, err := p.conn.message(ctx, plansStream, msgRequest{Last: subject})
+		if err != nil {
+			return err
+		}
+		var object jetstream.ObjectInfo
+		if err := json.Unmarshal(msg.Data, &object); err != nil {
+			return fmt.Errorf("%s: %w", subject, err)
+		}
+		named[chunkPrefix+object.NUID] = !object.Deleted
+	}
+	for _, subject := range chunks {
+		if named[subject] {
+			continue
+		}
+		if err := p.conn.purge(ctx, plansStream, subject); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // drop removes the objects whose names begin with prefix, and leaves no trace of them.
 func (p *plans) drop(ctx context.Context, prefix string) error {
-	const metaPrefix = "$O." + plansBucket + ".M."
 	subjects, err := p.conn.subjects(ctx, plansStream, metaPrefix+"*")
 	if err != nil {
 		return err
@@ -159,7 +242,7 @@ func (p *plans) drop(ctx context.Context, prefix string) error {
 		if err != nil || !strings.HasPrefix(string(name), prefix) {
 			continue
 		}
-		err = p.object(ctx, func(ctx context.Context, store jetstream.ObjectStore) error {
+		err = p.store(ctx, func(ctx context.Context, store jetstream.ObjectStore) error {
 			return store.Delete(ctx, string(name))
 		})
 		if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {

@@ -2,7 +2,6 @@ package natsqueue
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -118,6 +118,23 @@ func (p *process) kill() {
 	p.cmd = nil
 }
 
+// leasesWritten returns when the server last wrote down which leases there are.
+func (p *process) leasesWritten() time.Time {
+	p.t.Helper()
+	files, err := filepath.Glob(filepath.Join(p.dir, "jetstream", "*", "streams", tasksStream, "obs", workers, "o.dat"))
+	if err != nil || len(files) > 1 {
+		p.t.Fatalf("state of the consumer: %v, error %v", files, err)
+	}
+	if len(files) == 0 {
+		return time.Time{}
+	}
+	info, err := os.Stat(files[0])
+	if err != nil { // replaced this moment
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
 func (p *process) restart() {
 	p.t.Helper()
 	p.kill()
@@ -143,6 +160,7 @@ func (p *process) connect(t *testing.T) *Conn {
 }
 
 func TestServerQueue(t *testing.T) {
+	t.Parallel()
 	queuetest.Run(t, func(t *testing.T) queuetest.Opened {
 		p := startProcess(t)
 		c := p.connect(t)
@@ -155,6 +173,7 @@ func TestServerQueue(t *testing.T) {
 }
 
 func TestServerJournal(t *testing.T) {
+	t.Parallel()
 	queuetest.JournalSuite(t, func(t *testing.T) queuetest.OpenedJournal {
 		p := startProcess(t)
 		c := p.connect(t)
@@ -165,5 +184,3 @@ func TestServerJournal(t *testing.T) {
 		}
 	})
 }
-
-var _ = context.Background

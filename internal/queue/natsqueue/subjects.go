@@ -10,23 +10,29 @@ import (
 const scanTimeout = time.Minute
 
 // subjects returns the subjects of a stream that match, in ascending order.
-//
-// The server lists at most 100,000 at a time, by their place in the sorted list of the moment. Subjects that leave
-// the stream between two pages move the others forward, and the next page would miss as many. So each page begins a
-// little before the end of the last one, and is accepted only if it overlaps it; else the scan steps back.
 func (c *Conn) subjects(ctx context.Context, stream, filter string) ([]string, error) {
+	return joinPages(func(offset int) (subjectPage, error) {
+		return c.subjectPage(ctx, stream, filter, offset)
+	})
+}
+
+// joinPages reads a list that the server gives out 100,000 at a time, by their place in the sorted list of the
+// moment. Subjects that leave the stream between two pages move the others forward, and the next page would miss as
+// many. So each page begins a little before the end of the last one, and is accepted only if it overlaps it; else the scan
+// steps back.
+func joinPages(read func(offset int) (subjectPage, error)) ([]string, error) {
 	var all []string
-	offset := 0
+	offset, step := 0, pageOverlap
 	for {
-		page, err := c.subjectPage(ctx, stream, filter, offset)
+		page, err := read(offset)
 		if err != nil {
 			return nil, err
 		}
-		if len(all) > 0 && offset > 0 && (len(page.subjects) == 0 || page.subjects[0] > all[len(all)-1]) {
-			offset = max(0, offset-pageOverlap)
+		if offset > 0 && (len(page.subjects) == 0 || page.subjects[0] > all[len(all)-1]) {
+			offset, step = max(0, offset-step), 2*step
 			continue
 		}
-		all = mergeSorted(all, page.subjects)
+		all, step = mergeSorted(all, page.subjects), pageOverlap
 		end := offset + len(page.subjects)
 		if end >= page.total {
 			return all, nil

@@ -4,14 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // lease is the lease of the suites' queues: the server looks for expired ones about as often.
 const lease = time.Second
@@ -31,6 +27,7 @@ func embedded(t *testing.T, dir string) *Conn {
 }
 
 func TestEmbeddedQueue(t *testing.T) {
+	t.Parallel()
 	queuetest.Run(t, func(t *testing.T) queuetest.Opened {
 		dir := t.TempDir()
 		c := embedded(t, dir)
@@ -47,6 +44,7 @@ func TestEmbeddedQueue(t *testing.T) {
 }
 
 func TestEmbeddedJournal(t *testing.T) {
+	t.Parallel()
 	queuetest.JournalSuite(t, func(t *testing.T) queuetest.OpenedJournal {
 		dir := t.TempDir()
 		c := embedded(t, dir)
