@@ -137,7 +137,30 @@ func (h *home) plan(ctx context.Context) (coordinator.Estimate, error) {
 	if err != nil {
 		return coordinator.Estimate{}, err
 	}
+	sideCtx, stopSide := context.WithCancel(context.WithoutCancel(ctx))
+	var side sync.WaitGroup
+	side.Go(func() { h.showDoing(sideCtx, coord) })
+	defer side.Wait()
+	defer stopSide()
 	return coord.Plan(ctx)
+}
+
+// showDoing tells what a coordinator is busy with, until ctx ends: clustering a large corpus takes a while.
+func (h *home) showDoing(ctx context.Context, coord *coordinator.Coordinator) {
+	ticker := newTicker(h.c, "planning")
+	defer ticker.stop()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if doing := coord.Doing(); doing != "" {
+				ticker.set("%s", doing)
+			}
+		}
+	}
 }
 
 // lookEvery is how often a build in another process is looked at.

@@ -74,8 +74,7 @@ func (h *home) models(journal llm.Journal) (*models, error) {
 	deps.Journal, deps.Budget = journal, budget
 	m := &models{
 		model: cfg.ModelName(), budget: budget, ownEmbedder: h.cfg.Summaries.Embeddings.Provider != "",
-		recipe:  tree.Recipe(append(cfg.RecipeFields(), embeddings.RecipeFields()...)...),
-		waiting: deps.Limiter.Waiting,
+		recipe: tree.Recipe(append(cfg.RecipeFields(), embeddings.RecipeFields()...)...),
 	}
 	var err error
 	if m.reduce, err = cfg.MapReduce(deps.Counter, deps.Sentences); err != nil {
@@ -86,6 +85,11 @@ func (h *home) models(journal llm.Journal) (*models, error) {
 	}
 	if m.summaryEmbedder, err = llm.NewEmbedder(embeddings, deps); err != nil {
 		return nil, asUsage(err)
+	}
+	var chat, embed reach
+	m.summarizer, m.summaryEmbedder = watchedSummarizer{m.summarizer, &chat}, watchedEmbedder{m.summaryEmbedder, &embed}
+	m.waiting = func() []string {
+		return append(append(deps.Limiter.Waiting(), chat.waiting()...), embed.waiting()...)
 	}
 	foresee := llm.NewDry(cfg, journal, deps.Counter)
 	m.dry = func(ctx context.Context, children []mapreduce.Child) (mapreduce.Usage, error) {
