@@ -75,7 +75,7 @@ func Open(home string, cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
 	db := &DB{home: home, now: cfg.Now, sql: pool}
-	db.store = &Store{db: db, tables: map[int64]*table{}}
+	db.store = &Store{db: db, tables: map[int64]*table{}, moved: map[int64]int64{}}
 	if err := db.start(cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: %s: %w", filepath.Join(home, FileName), err), pool.Close())
 	}
@@ -97,15 +97,22 @@ func (db *DB) start(cfg Config) error {
 	if err := migrate(ctx, db.writer); err != nil {
 		return errors.Join(err, first.close())
 	}
+	if err := db.store.removeStrays(); err != nil {
+		return errors.Join(err, first.close())
+	}
+	// From here on the writer waits by itself, so that a wait ends with its caller's context.
+	if err := first.exec("PRAGMA busy_timeout = 20"); err != nil {
+		return errors.Join(err, first.close())
+	}
 	return nil
 }
 
 // dsn names the file and what every connection to it is set to. busy_timeout covers the short waits that no
-// transaction of ours can take the blame for, such as recovery after a crash. secure_delete=FAST overwrites what
-// was deleted wherever that costs no further write.
+// transaction of ours can take the blame for, such as recovery after a crash. secure_delete overwrites what was
+// deleted, so that a text that somebody had to delete isn't in the file any more.
 func dsn(path string) string {
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{"_pragma": {
-		"busy_timeout(10000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(0)", "secure_delete(fast)",
+		"busy_timeout(10000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(0)", "secure_delete(on)",
 		"wal_autocheckpoint(4000)", "cache_size(-8000)", "temp_store(memory)",
 	}}.Encode()}
 	return u.String()
@@ -129,7 +136,7 @@ func (db *DB) Close() error {
 	for _, s := range idle {
 		errs = append(errs, s.close())
 	}
-	errs = append(errs, db.store.close(), db.writer.close(), db.sql.Close())
+	errs = append(errs, db.writer.close(), db.sql.Close())
 	return errors.Join(errs...)
 }
 

@@ -38,7 +38,8 @@ func (st *Store) Put(ctx context.Context, corpus string, nodes []tree.Node) erro
 			failed[id] = err
 		}
 		if grown != nil {
-			st.grown(grown)
+			// The nodes are written, whatever becomes of the cache: a search makes up for what it lacks.
+			_ = st.grown(context.WithoutCancel(ctx), grown)
 		}
 	}
 	if len(failed) > 0 {
@@ -98,10 +99,8 @@ func (s *session) putRows(corpus string, rows []row) (refused map[tree.ID]error,
 			return nil, nil, fmt.Errorf("node %s: %w", r.node.ID, err)
 		}
 	}
-	if p.replaced.nodes > 0 {
-		if err := p.replaced.end(); err != nil {
-			return nil, nil, err
-		}
+	if err := p.replaced.end(); err != nil {
+		return nil, nil, err
 	}
 	if before != *c {
 		if err := s.saveCounters(c); err != nil {

@@ -2,14 +2,20 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
+
+// partSize is how many nodes one statement reads by id.
+const partSize = 2000
 
 // Get implements [store.Store].
 func (st *Store) Get(ctx context.Context, corpus string, ids []tree.ID, with store.Fields) ([]tree.Node, error) {
@@ -19,9 +25,10 @@ func (st *Store) Get(ctx context.Context, corpus string, ids []tree.ID, with sto
 		if err != nil || c == nil {
 			return err
 		}
-		query := selectNodes(with) + " WHERE n.corpus = ? AND n.id = ?"
-		for _, id := range ids {
-			err := s.rows(query, []any{c.id, id[:]}, func(scan func(...any) error) error {
+		query := selectNodesOf(`json_each(?) j CROSS JOIN nodes n ON n.corpus = ? AND n.id = unhex(j.value, '-') JOIN documents d ON d.id = n.document`, with) +
+			" ORDER BY j.key"
+		for part := range slices.Chunk(ids, partSize) {
+			err := s.rows(query, []any{list(part), c.id}, func(scan func(...any) error) error {
 				n, err := scanNode(scan, with)
 				if err == nil {
 					nodes = append(nodes, *n)
@@ -29,7 +36,7 @@ func (st *Store) Get(ctx context.Context, corpus string, ids []tree.ID, with sto
 				return err
 			})
 			if err != nil {
-				return fmt.Errorf("node %s: %w", id, err)
+				return err
 			}
 		}
 		return nil
@@ -173,14 +180,14 @@ func (s *session) selection(corpus string, filter store.Filter) (*selection, err
 			}
 		}
 		sel.where += " AND n.document IN (SELECT value FROM json_each(?))"
-		sel.args = append(sel.args, list(sel.documents))
+		sel.args = append(sel.args, list(slices.Collect(maps.Keys(sel.documents))))
 	}
 	if len(filter.Metadata) > 0 {
 		if sel.metadata, err = s.metadata(c, &filter); err != nil {
 			return nil, err
 		}
 		sel.where += " AND n.level = 0 AND n.metadata IN (SELECT value FROM json_each(?))"
-		sel.args = append(sel.args, list(sel.metadata))
+		sel.args = append(sel.args, list(slices.Collect(maps.Keys(sel.metadata))))
 	}
 	return sel, nil
 }
@@ -203,15 +210,11 @@ func (s *session) metadata(c *collection, filter *store.Filter) (map[int64]bool,
 	return kept, err
 }
 
-// list returns numbers as a JSON array, the form in which a statement takes a list as one argument.
-func list(ids map[int64]bool) string {
-	all := make([]int64, 0, len(ids))
-	for id := range ids {
-		all = append(all, id)
-	}
-	b, err := json.Marshal(all)
+// list returns a list as a JSON array, the form in which a statement takes one as an argument.
+func list[T any](items []T) string {
+	b, err := json.Marshal(items)
 	if err != nil {
-		panic("sqlite: integers always encode: " + err.Error())
+		panic("sqlite: numbers and ids always encode: " + err.Error())
 	}
 	return string(b)
 }
@@ -233,11 +236,7 @@ func (s *session) levels(c *collection, filter store.Filter) ([]int, error) {
 	return levels, nil
 }
 
-// selectNodes begins a statement that reads nodes for scanNode.
-func selectNodes(with store.Fields) string {
-	return selectNodesOf("nodes n JOIN documents d ON d.id = n.document", with)
-}
-
+// selectNodesOf begins a statement that reads nodes n, of documents d, for scanNode.
 func selectNodesOf(from string, with store.Fields) string {
 	columns := "n.id, n.level, d.name, n.chunk_index, n.scope, n.children, n.tokens, n.n_leaves, n.recipe, n.born, n.died"
 	if with.Text {
@@ -252,12 +251,12 @@ func selectNodesOf(from string, with store.Fields) string {
 	return "SELECT " + columns + " FROM " + from
 }
 
-// scanNode reads a node from a row of selectNodes, after what is to be read into before.
-func scanNode(scan func(...any) error, with store.Fields, before ...any) (*tree.Node, error) {
+// scanNode reads a node from a row of selectNodesOf.
+func scanNode(scan func(...any) error, with store.Fields) (*tree.Node, error) {
 	var n tree.Node
-	var id, children, vector []byte
+	var id, children, vector sql.RawBytes // read before the next row
 	var metadata *string
-	dst := append(before, &id, &n.Level, &n.DocumentID, &n.ChunkIndex, &n.Scope, &children, &n.Tokens, &n.NLeaves, &n.Recipe, &n.Born, &n.Died)
+	dst := []any{&id, &n.Level, &n.DocumentID, &n.ChunkIndex, &n.Scope, &children, &n.Tokens, &n.NLeaves, &n.Recipe, &n.Born, &n.Died}
 	if with.Text {
 		dst = append(dst, &n.Text)
 	}

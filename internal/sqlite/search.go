@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/aerie-rag/aerie/internal/store"
@@ -88,12 +89,16 @@ func (st *Store) query(ctx context.Context, corpus string, q *store.Query, fn fu
 // hits reads the nodes that were found.
 func (s *session) hits(t *table, found []scored, with store.Fields) ([]store.Hit, error) {
 	hits := make([]store.Hit, 0, len(found))
-	query := selectNodes(with) + " WHERE n.node = ?"
-	for _, f := range found {
-		err := s.rows(query, []any{t.nodes[f.row]}, func(scan func(...any) error) error {
+	query := selectNodesOf("json_each(?) j CROSS JOIN nodes n ON n.node = j.value JOIN documents d ON d.id = n.document", with) + " ORDER BY j.key"
+	for part := range slices.Chunk(found, partSize) {
+		rows := make([]int64, len(part))
+		for i, f := range part {
+			rows[i] = t.nodes[f.row]
+		}
+		err := s.rows(query, []any{list(rows)}, func(scan func(...any) error) error {
 			n, err := scanNode(scan, with)
 			if err == nil {
-				hits = append(hits, store.Hit{Node: *n, Score: f.score})
+				hits = append(hits, store.Hit{Node: *n, Score: found[len(hits)].score})
 			}
 			return err
 		})
@@ -115,13 +120,17 @@ func (t *table) nearest(query []float32, keep func(int) bool, limit int) []score
 		wg.Go(func() {
 			best[p] = newTop(t.ids, limit)
 			for i := p * n / parts; i < (p+1)*n/parts; i++ {
-				if keep(i) {
-					best[p].add(scored{i, float64(dot(t.vectors[i*t.width:(i+1)*t.width], query))})
+				if !keep(i) {
+					continue
+				}
+				if v := t.vector(i); v != nil {
+					best[p].add(scored{i, float64(dot(v, query))})
 				}
 			}
 		})
 	}
 	wg.Wait()
+	runtime.KeepAlive(t) // a row of the mapped file doesn't hold the mapping
 	for _, b := range best[1:] {
 		for _, s := range b.heap {
 			best[0].add(s)

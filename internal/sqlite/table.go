@@ -1,16 +1,21 @@
 package sqlite
 
 import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
 	"slices"
 
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
-// table holds of each node of one corpus what filters and ties need, in the order of row numbers. A table never
-// changes; the next state of the corpus gets another one, which may share memory with it.
+// table holds of each node of one corpus what filters and ties need, in the order of row numbers, and where its
+// vector is. A table never changes; the next state of the corpus gets another one, which may share memory with it.
 type table struct {
 	next, mutations int64 // of the collection when it was read
+	first           int64 // row number of sequence 0
 
 	nodes     []int64 // row numbers, ascending
 	ids       []tree.ID
@@ -19,9 +24,20 @@ type table struct {
 	metadata  []int32 // 0 for none
 	born      []int32
 	died      []int32
-	vectors   []float32
-	width     int
+
+	width  int
+	file   *sidecar
+	packed []int32   // slots of the first rows, those before file.Base; -1 for one that is gone
+	inFile int       // rows before this one are in the file
+	tail   []float32 // vectors of the others
 }
+
+const (
+	// tailLimit is how many vectors a search keeps in memory before it moves them to the file.
+	tailLimit = 256
+	// deadLimit is how many dead slots a file may have in any case; more must be fewer than the others.
+	deadLimit = 4096
+)
 
 // table returns a corpus's table as of the session's transaction, which must not have read anything yet: since
 // the lock is held when its state is fixed, a table that is kept is never newer than the transaction. It is nil
@@ -33,14 +49,18 @@ func (st *Store) table(s *session, corpus string) (*table, *collection, error) {
 	if err != nil || c == nil {
 		return nil, nil, err
 	}
-	t := st.tables[c.id]
-	if t != nil && t.next == c.next && t.mutations == c.mutations {
-		return t, c, nil
+	old := st.tables[c.id]
+	if old != nil && old.next == c.next && old.mutations == c.mutations {
+		return old, c, nil
 	}
-	if t == nil || t.mutations != c.mutations {
-		t = &table{width: c.width}
+	if old == nil || old.mutations != c.mutations {
+		old = &table{first: c.firstNode, width: c.width, file: &sidecar{header: header{Width: int64(c.width)}}}
 	}
-	if t, err = t.extended(s, c); err != nil {
+	t, err := old.extended(s, c)
+	if err == nil {
+		err = st.attach(s, c, t, old)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	st.tables[c.id] = t
@@ -50,54 +70,139 @@ func (st *Store) table(s *session, corpus string) (*table, *collection, error) {
 // extended returns the table with the nodes that were added since it was read.
 func (t *table) extended(s *session, c *collection) (*table, error) {
 	u := *t
-	from := c.firstNode + t.next
 	u.next, u.mutations = c.next, c.mutations
 	err := s.rows("SELECT node, id, level, document, metadata, born, died FROM nodes WHERE node >= ? AND node < ? ORDER BY node",
-		[]any{from, c.beyondNodes}, func(scan func(...any) error) error {
+		[]any{t.first + t.next, c.beyondNodes}, func(scan func(...any) error) error {
 			var node int64
-			var id []byte
+			var id sql.RawBytes
 			var level, document, born, died int32
-			var metadata *int32
+			var metadata sql.Null[int32]
 			if err := scan(&node, &id, &level, &document, &metadata, &born, &died); err != nil {
 				return err
-			}
-			if metadata == nil {
-				metadata = new(int32)
 			}
 			u.nodes = append(u.nodes, node)
 			u.ids = append(u.ids, tree.ID(id))
 			u.levels = append(u.levels, level)
 			u.documents = append(u.documents, document)
-			u.metadata = append(u.metadata, *metadata)
+			u.metadata = append(u.metadata, metadata.V)
 			u.born = append(u.born, born)
 			u.died = append(u.died, died)
 			return nil
 		})
-	if err != nil {
-		return nil, err
-	}
-	err = s.rows("SELECT vector FROM vectors WHERE node >= ? AND node < ? ORDER BY node", []any{from, c.beyondNodes}, func(scan func(...any) error) error {
-		var vector []byte
-		if err := scan(&vector); err != nil {
-			return err
-		}
-		u.vectors = append(u.vectors, unit(decodeVector(vector))...)
-		return nil
-	})
 	return &u, err
 }
 
-// forget drops what is kept of a corpus.
-func (st *Store) forget(c *collection) {
+// attach finds the vectors of a table that was extended from old: in the file, which is extended or replaced where
+// that is worth it, or in the database.
+func (st *Store) attach(s *session, c *collection, t, old *table) error {
+	file, err := st.sidecar(s, c, t)
+	if err != nil {
+		return err
+	}
+	if file.Boot == old.file.Boot && file.Base == old.file.Base && file.Count == old.file.Count {
+		// The same file, as far as rows go: the tail is what it was, and more.
+		t.file = old.file
+		return t.readTail(s, c, old.nodes)
+	}
+	t.file = file
+	t.inFile, _ = slices.BinarySearch(t.nodes, t.first+file.next())
+	packed, _ := slices.BinarySearch(t.nodes, t.first+file.Base)
+	t.packed = make([]int32, packed)
+	for i := range t.packed {
+		t.packed[i] = -1
+		if slot, ok := file.slot(t.nodes[i] - t.first); ok {
+			t.packed[i] = int32(slot)
+		}
+	}
+	t.tail = nil
+	return t.readTail(s, c, t.nodes[:t.inFile])
+}
+
+// sidecar returns the mapped file of a corpus, brought up to date for a table.
+func (st *Store) sidecar(s *session, c *collection, t *table) (*sidecar, error) {
+	file, err := st.mapSidecar(c)
+	if err != nil {
+		return nil, err
+	}
+	good, err := file.agrees(s, c)
+	if err != nil {
+		return nil, err
+	}
+	if !good {
+		file = &sidecar{header: header{Width: int64(c.width)}}
+	}
+	inFile, _ := slices.BinarySearch(t.nodes, t.first+file.next())
+	dead := int(file.Count) - inFile
+	update := st.extendSidecar
+	switch {
+	case good && dead > deadLimit && dead > inFile:
+		update = st.rebuildSidecar
+	case good && len(t.nodes)-inFile < tailLimit:
+		return file, nil
+	}
+	if updated, err := update(s, c); err != nil || !updated {
+		return file, err
+	}
+	return st.mapSidecar(c)
+}
+
+// readTail appends to the tail the vectors of the nodes that follow those known.
+func (t *table) readTail(s *session, c *collection, known []int64) error {
+	if len(known) == len(t.nodes) {
+		return nil
+	}
+	return s.rows("SELECT vector FROM vectors WHERE node >= ? AND node < ? ORDER BY node", []any{t.nodes[len(known)], c.beyondNodes},
+		func(scan func(...any) error) error {
+			var vector sql.RawBytes
+			if err := scan(&vector); err != nil {
+				return err
+			}
+			t.tail = append(t.tail, unit(decodeVector(vector))...)
+			return nil
+		})
+}
+
+// vector returns the vector of row i; nil if it is gone.
+func (t *table) vector(i int) []float32 {
+	switch {
+	case i >= t.inFile:
+		at := (i - t.inFile) * t.width
+		return t.tail[at : at+t.width]
+	case i >= len(t.packed):
+		return t.file.vector(t.file.Compacted + t.nodes[i] - t.first - t.file.Base)
+	case t.packed[i] < 0:
+		return nil
+	}
+	return t.file.vector(int64(t.packed[i]))
+}
+
+// forget drops what is kept of a corpus that is gone.
+func (st *Store) forget(c *collection) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	delete(st.tables, c.id)
+	if err := os.Remove(st.sidecarPath(c)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
-// grown is told that a corpus has new vectors.
-func (st *Store) grown(*collection) {}
-
-func (st *Store) close() error { return nil }
+// grown moves new vectors to the sidecar now and then, so that the first search after an ingest needn't.
+func (st *Store) grown(ctx context.Context, c *collection) error {
+	st.mu.Lock()
+	due := c.next-st.moved[c.id] >= 4*tailLimit
+	if due {
+		st.moved[c.id] = c.next
+	}
+	st.mu.Unlock()
+	if !due {
+		return nil
+	}
+	return st.db.read(ctx, func(s *session) error {
+		_, err := st.extendSidecar(s, c)
+		return err
+	})
+}
 
 // keep returns a function that reports whether row i passes the filter and may be found at all.
 func (t *table) keep(filter store.Filter, sel *selection) func(i int) bool {
