@@ -52,6 +52,7 @@ const (
 	sameSentence = 0.6  // cosine from which two sentences say the same
 	repeatCost   = 0.75 // factor for each sentence that a passage has in the summary already
 	leastTail    = 6    // tokens below which nothing worth saying fits
+	leastShare   = 0.1  // of the best score, below which a sentence is filler
 )
 
 // Summarize chooses from call.Texts. Usage counts one call.
@@ -84,7 +85,7 @@ func (e *Extractive) choose(g *sentenceGraph, rank []float64, limit int) string 
 		open[i] = true
 	}
 	var taken []int
-	left := limit
+	left, top := limit, 0.0
 	for left >= min(leastTail, limit) {
 		best, bestScore := -1, -1.0
 		for i, ok := range open {
@@ -99,10 +100,11 @@ func (e *Extractive) choose(g *sentenceGraph, rank []float64, limit int) string 
 				best, bestScore = i, score
 			}
 		}
-		if best < 0 {
+		if best < 0 || len(taken) > 0 && bestScore < leastShare*top {
 			break
 		}
 		open[best] = false
+		top = max(top, bestScore)
 		cost := e.cfg.Counter.Count(g.sentences[best].text)
 		if len(taken) > 0 {
 			cost++ // for what joins them

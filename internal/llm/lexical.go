@@ -14,23 +14,26 @@ const LexicalName = "lexical-1"
 // Lexical is the embedder that is built in. It needs no model and no network, and it is honest about what it is: two
 // texts are near each other when they share words, parts of words, or runs of characters. It knows no synonyms.
 //
-// A text becomes a sparse vector of hashed features: words, pairs of neighboring words, and character n-grams within a
-// word; in scripts without spaces, single characters, pairs and triples. A feature that occurs tf times weighs
-// (1 + ln tf) times its class: function words of the larger languages next to nothing, short words less than long ones.
-// That stands in for inverse document frequency, which can't be known when one text is embedded by itself.
-// A sparse signed random projection (Li, Hastie, Church: Very sparse random projections, KDD 2006) whose signs are
-// hashes of feature and dimension brings it to [LexicalWidth] dimensions; no matrix is stored.
+// A text becomes a sparse vector of hashed features: words and the character n-grams within them; in scripts without
+// spaces, single characters, pairs and triples. A feature that occurs tf times weighs (1 + ln tf) times its class:
+// function words of the larger languages next to nothing, short words less than long ones. That stands in for inverse
+// document frequency, which can't be known when one text is embedded by itself. A sparse signed random projection (Li, Hastie, Church:
+// Very sparse random projections, KDD 2006) whose places and signs are hashes of the feature brings it to [LexicalWidth]
+// dimensions; no matrix is stored.
+//
+// The weights were chosen on 974 questions about a medical text, scored by whether the leaf that answers them is among the
+// nearest: pairs of words and larger sets of n-grams add more noise to a vector of this width than they tell, and the
+// true inverse document frequencies of the text would do only a little better than the classes.
 //
 // The zero value is ready. Vectors are unit length and a pure function of the text, on every machine.
 type Lexical struct{}
 
 // Weights of the kinds of features, relative to a word.
 const (
-	pairWeight  = 0.5  // two neighboring words
-	gramWeight  = 0.35 // each character n-gram of a word, divided by the root of their number
-	runeWeight  = 0.4  // one character of a script without spaces
-	runesWeight = 1.0  // two of them
-	threeWeight = 0.6  // three of them
+	gramWeight  = 0.9 // the character n-grams of a word, shared among them
+	runeWeight  = 0.4 // one character of a script without spaces
+	runesWeight = 1.0 // two of them
+	threeWeight = 0.4 // three of them
 	gramLength  = 4
 )
 
@@ -98,26 +101,14 @@ func (s *sketch) reset() {
 }
 
 func (s *sketch) features(folded string) {
-	var before uint64 // the word before, 0 after a function word
-	var beforeWeight float64
 	s.buf = eachTerm(folded, s.buf, func(t term) {
 		if t.kind == wideTerm {
 			s.wide(t.text)
-			before = 0
 			return
 		}
-		h := hashBytes(seedWord, t.text)
 		weight := wordWeight(t)
-		s.add(h, weight)
-		if weight < functionWeight*2 {
-			before = 0
-			return
-		}
-		if before != 0 {
-			s.add(mix(before*3+h), pairWeight*math.Sqrt(weight*beforeWeight))
-		}
-		before, beforeWeight = h, weight
-		if t.kind == wordTerm && t.runes >= gramLength {
+		s.add(hashBytes(seedWord, t.text), weight)
+		if t.kind == wordTerm && t.runes >= gramLength-1 && weight > functionWeight {
 			s.grams(t, weight)
 		}
 	})
@@ -127,8 +118,8 @@ func (s *sketch) features(folded string) {
 func (s *sketch) grams(t term, weight float64) {
 	const edge = '\x01'
 	var window [gramLength]rune
-	n := t.runes + 2 - gramLength + 1
-	w := weight * gramWeight / math.Sqrt(float64(n)/4)
+	n := t.runes + 2 - gramLength + 1 // with the two ends
+	w := weight * gramWeight * 2 / math.Sqrt(float64(n))
 	seen := 1
 	window[gramLength-1] = edge
 	push := func(r rune) {
@@ -211,7 +202,7 @@ func (s *sketch) project() []float32 {
 	}
 	var norm float64
 	for _, v := range s.acc {
-		norm += v * v
+		norm += float64(v * v) // the conversion keeps compilers from fusing, which would differ by machine
 	}
 	out := make([]float32, LexicalWidth)
 	if norm == 0 { // signs that cancel out, one text in 2^many

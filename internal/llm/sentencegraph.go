@@ -57,7 +57,7 @@ func (g *sentenceGraph) weigh() {
 	var buf []byte
 	for i := range g.sentences {
 		s := &g.sentences[i]
-		words := 0
+		words, function := 0, 0
 		add := func(h uint64, class float64) {
 			id, ok := index[h]
 			if !ok {
@@ -77,11 +77,16 @@ func (g *sentenceGraph) weigh() {
 		}
 		buf = eachTerm(fold(s.text), buf, func(t term) {
 			if t.kind != wideTerm {
+				weight := wordWeight(t)
 				words++
-				add(hashBytes(seedWord, t.text), wordWeight(t))
+				if weight <= ambiguousWeight && t.kind == wordTerm {
+					function++
+				}
+				add(hashBytes(seedWord, t.text), weight)
 				return
 			}
 			words += (t.runes + 1) / 2
+			function += (t.runes + 1) / 4
 			var before rune
 			for _, r := range string(t.text) {
 				if before != 0 || t.runes == 1 {
@@ -93,7 +98,7 @@ func (g *sentenceGraph) weigh() {
 		if len(s.terms) == 0 {
 			add(hashBytes(seedGram, []byte(s.text)), 1)
 		}
-		s.prior = prior(s, words)
+		s.prior = prior(s, words, function)
 	}
 	g.terms = len(df)
 	n := float64(len(g.sentences))
@@ -104,7 +109,7 @@ func (g *sentenceGraph) weigh() {
 		for j := range terms {
 			id := terms[j].term
 			terms[j].weight = tfWeight(int32(terms[j].weight)) * classes[id] * math.Log(1+n/float64(df[id]))
-			norm += terms[j].weight * terms[j].weight
+			norm += float64(terms[j].weight * terms[j].weight)
 		}
 		norm = 1 / math.Sqrt(norm)
 		for j := range terms {
@@ -113,9 +118,13 @@ func (g *sentenceGraph) weigh() {
 	}
 }
 
-// prior favors what reads as a sentence: not a fragment, a heading, a table, code or a question, and not endless.
-func prior(s *sentence, words int) float64 {
+// prior favors what reads as a sentence: not a fragment, a heading, a table, code or a question, and not endless. Lists and
+// tables of contents give themselves away by the want of function words.
+func prior(s *sentence, words, function int) float64 {
 	p := 1.0
+	if words >= 8 && 7*function < words {
+		p *= 0.4
+	}
 	switch {
 	case words < 4:
 		p *= 0.2
@@ -183,7 +192,7 @@ func (g *sentenceGraph) rank() []float64 {
 			}
 			share := x[i] / degree[i]
 			for _, t := range g.sentences[i].terms {
-				sum[t.term] += share * t.weight
+				sum[t.term] += float64(share * t.weight)
 			}
 		}
 		var moved float64
@@ -192,7 +201,7 @@ func (g *sentenceGraph) rank() []float64 {
 			if degree[j] > alone {
 				v = max(0, g.dot(j, sum)-x[j]/degree[j])
 			}
-			next[j] = (1-damping)/float64(n) + damping*(v+lost/float64(n))
+			next[j] = (1-damping)/float64(n) + float64(damping*(v+lost/float64(n)))
 			moved += math.Abs(next[j] - x[j])
 		}
 		x, next = next, x

@@ -11,7 +11,7 @@ const ambiguousWeight = 0.25
 const ambiguousWords = `die war hat man son sin fin para pro come era ser sera art bin des long mine own may might`
 
 // commonWeight is that of words that stand in texts on any subject.
-const commonWeight = 0.35
+const commonWeight = 0.5
 
 // wordWeight stands in for inverse document frequency: function words, then words common in any text, then by length,
 // which goes with rarity in every language (Zipf's law of abbreviation).
