@@ -9,9 +9,10 @@ import (
 	"github.com/aerie-rag/aerie/internal/clustering/random"
 )
 
-// fullRows is how many rows a component needs for a full covariance, twice its number of coordinates and one more; with
-// fewer the covariances are diagonal.
-const fullRows = 22
+// floor is what is added to variances, relative to the mean variance of the layout. With fewer rows than coordinates a
+// component's covariance is flat, and the floor decides how much BIC likes such components: 1e-5 gives clusters of about
+// six or seven, as the reference's absolute 1e-6 does; 1e-3 gives clusters of twelve.
+const floor = 1e-5
 
 // referenceMost is the most components of the reference's search.
 const referenceMost = 49
@@ -105,8 +106,8 @@ func (s *stage) fit(ctx context.Context, at gmm.Data, lo, hi int) (*gmm.Model, e
 		return gmm.Search(ctx, s.machine, at, gmm.Every(first, last), func(int) gmm.Options { return o })
 	}
 	options := func(k int) gmm.Options {
-		return gmm.Options{Seed: random.Key(seed, uint64(k)), Steps: 50, Tolerance: 1e-3, Floor: 1e-5 * max(at.Variance(), 1e-12),
-			Lloyd: 10, Diagonal: false}
+		return gmm.Options{Seed: random.Key(seed, uint64(k)), Steps: 50, Tolerance: 1e-3, Floor: floor * max(at.Variance(), 1e-12),
+			Lloyd: 10}
 	}
 	switch {
 	case s.run.cfg.Mode == Flat && s.root:
@@ -116,6 +117,11 @@ func (s *stage) fit(ctx context.Context, at gmm.Data, lo, hi int) (*gmm.Model, e
 		return gmm.Fit(ctx, s.machine, at, k, options(k))
 	}
 	first, last := max(lo, 1), min(hi, max(fanOut, lo))
+	if s.run.cfg.Mode == Flat {
+		// Only what is over the cap is split again, and no further than it must be, with a little room.
+		first = min(max(lo, (4*lo+2)/3), n)
+		last = first
+	}
 	return gmm.Search(ctx, s.machine, at, gmm.Coarse(min(first, last), last), options)
 }
 

@@ -1,0 +1,72 @@
+// Package golden reads the golden values in ../testdata for the tests of the clustering packages.
+package golden
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// dir is testdata as seen from a package below internal/clustering.
+const dir = "../testdata"
+
+// Load reads the elements of a NumPy array in dir whose element type is T.
+func Load[T int32 | float32 | float64](t testing.TB, name string) []T {
+	t.Helper()
+	return LoadFrom[T](t, filepath.Join(dir, name))
+}
+
+// LoadFrom is Load for any path.
+func LoadFrom[T int32 | float32 | float64](t testing.TB, path string) []T {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Version 1: magic, two bytes of version, two bytes of the header's length, the header.
+	b = b[10+int(binary.LittleEndian.Uint16(b[8:])):]
+	var zero T
+	out := make([]T, len(b)/binary.Size(zero))
+	if err := binary.Read(bytes.NewReader(b), binary.LittleEndian, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Values is golden.json.
+type Values struct {
+	AB []struct {
+		Spread  float64 `json:"spread"`
+		MinDist float64 `json:"min_dist"`
+		A       float64 `json:"a"`
+		B       float64 `json:"b"`
+	} `json:"ab"`
+	GMM struct {
+		Steps []float64 `json:"mean_log_likelihood_by_step"`
+		BIC   float64   `json:"bic_after_30_steps"`
+	} `json:"gmm"`
+	Curve struct {
+		Points []struct {
+			K   int     `json:"k"`
+			BIC float64 `json:"bic"`
+		} `json:"curve"`
+		Argmin int `json:"argmin"`
+	} `json:"bic_curve"`
+}
+
+// Read reads golden.json.
+func Read(t testing.TB) Values {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "golden.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v Values
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
