@@ -134,6 +134,7 @@ func TestBarrierThatLostAKeyIsNotOpen(t *testing.T) {
 
 // RolnickLab/antenna#1231: one reset of Redis flipped a job to FAILED.
 func TestAntenna1231RedisIsAwayDuringMarks(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, "--appendonly", "yes", "--appendfsync", "always")
 	s := connect(t, Config{URL: server.url()})
 	b := s.Barrier()
@@ -210,6 +211,7 @@ func TestSilentServerCountsAsAway(t *testing.T) {
 // so that it is made again after its effect; the contracts hold all the same, but for one: a mark that is made again can see
 // more than it did itself. That is why no worker's "I was the last" counts.
 func TestSidekiq6852ContractsWithLostReplies(t *testing.T) {
+	t.Parallel()
 	proxy := startProxy(t, shared.addr())
 	leveltest.Run(t, func(t *testing.T) leveltest.Ports {
 		proxy.losing(nil)
