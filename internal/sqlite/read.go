@@ -52,21 +52,20 @@ func (st *Store) Get(ctx context.Context, corpus string, ids []tree.ID, with sto
 func (st *Store) Each(ctx context.Context, corpus string, filter store.Filter, with store.Fields, fn func(*tree.Node) error) error {
 	var own error
 	err := st.db.read(ctx, func(s *session) error {
-		sel, err := s.selection(corpus, filter)
-		if err != nil || sel == nil {
+		query, args, err := s.eachQuery(corpus, filter, with)
+		if err != nil || query == "" {
 			return err
 		}
-		levels, err := s.levels(sel.collection, filter)
+		c, err := s.collection(corpus)
 		if err != nil {
 			return err
 		}
-		// The order of the documents' names decides, and rows hold only their numbers: so for each level the
-		// outer loop goes over the documents by name.
-		query := selectNodesOf("documents d CROSS JOIN nodes n ON n.corpus = d.corpus AND n.level = ? AND n.document = d.id", with) +
-			" WHERE d.corpus = ?" + sel.where + " ORDER BY d.name, n.chunk_index, n.id"
+		levels, err := s.levels(c, filter)
+		if err != nil {
+			return err
+		}
 		for _, level := range levels {
-			args := append([]any{level, sel.collection.id}, sel.args...)
-			err := s.rows(query, args, func(scan func(...any) error) error {
+			err := s.rows(query, append([]any{level}, args...), func(scan func(...any) error) error {
 				n, err := scanNode(scan, with)
 				if err == nil {
 					err = fn(n)
@@ -87,6 +86,19 @@ func (st *Store) Each(ctx context.Context, corpus string, filter store.Filter, w
 		return fmt.Errorf("sqlite: corpus %s: each: %w", corpus, err)
 	}
 	return nil
+}
+
+// eachQuery returns the statement that reads one level for Each; its first argument, the level, isn't in args. It is ""
+// if nothing is selected. The order of the documents' names decides, and rows hold only their numbers: so the
+// outer loop goes over the documents by name.
+func (s *session) eachQuery(corpus string, filter store.Filter, with store.Fields) (query string, args []any, err error) {
+	sel, err := s.selection(corpus, filter)
+	if err != nil || sel == nil {
+		return "", nil, err
+	}
+	query = selectNodesOf("documents d CROSS JOIN nodes n ON n.corpus = d.corpus AND n.level = ? AND n.document = d.id", with) +
+		" WHERE d.corpus = ?" + sel.where + " ORDER BY d.name, n.chunk_index, n.id"
+	return query, append([]any{sel.collection.id}, sel.args...), nil
 }
 
 // Count implements [store.Store].
