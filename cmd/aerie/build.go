@@ -16,8 +16,9 @@ import (
 func (c *cli) buildCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "build",
-		Short: "Build the tree if the corpus has grown enough, or go on with an unfinished build",
+		Use:     "build",
+		Short:   "Build the tree if the corpus has grown enough, or go on with an unfinished build",
+		Example: "  aerie build\n  aerie build --force --max-tokens 2000000\n  aerie build --scope document --keep-leaves=false",
 		Long: "Builds the tree if the growth rule says so, or goes on with a build that was interrupted. If another process\n" +
 			"is building, it follows that build until it rests. Ctrl-C stops cleanly and loses nothing; a second one stops at once.",
 		Args: none,
@@ -46,6 +47,36 @@ func (c *cli) retryCommand() *cobra.Command {
 	cmd.Flags().StringVar(&cause, "cause", "", "only those that were buried for this cause, as in aerie status")
 	keyflag.Add(cmd.Flags(), c.flags, allKeys)
 	return cmd
+}
+
+func (c *cli) gcCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "gc", Short: "Delete what no reader can see any more and no build needs", Args: none,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.gc(cmd.Context()) },
+	}
+	keyflag.Add(cmd.Flags(), c.flags, placeKeys)
+	return cmd
+}
+
+func (c *cli) gc(ctx context.Context) error {
+	h, err := c.openExisting()
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	record, err := h.record(ctx)
+	if err != nil {
+		return err
+	}
+	removed, err := h.gc(ctx)
+	if err != nil {
+		return err
+	}
+	result := struct {
+		Corpus  string `json:"corpus"`
+		Removed int    `json:"removed"`
+	}{record.Name, removed}
+	return c.print(result, func(w io.Writer) { fmt.Fprintf(w, "%s: %s removed\n", record.Name, plural(removed, "node", "nodes")) })
 }
 
 // runBuild builds, prints the report and returns the exit code that goes with it.

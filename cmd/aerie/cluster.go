@@ -60,8 +60,9 @@ type clusterStage struct {
 func (c *cli) clusterCommand() *cobra.Command {
 	var o clusterOptions
 	cmd := &cobra.Command{
-		Use:   "cluster VECTORS.npy",
-		Short: "Cluster any vectors as one level would be, without a corpus",
+		Use:     "cluster VECTORS.npy",
+		Short:   "Cluster any vectors as one level would be, without a corpus",
+		Example: "  aerie cluster vectors.npy --tokens tokens.npy --out clusters.jsonl\n  aerie cluster vectors.npy --mode reference --seed 1 --output json",
 		Long: "Clusters the rows of a .npy file (float16, float32 or float64) as one level of a tree, and prints the time and\n" +
 			"memory of each stage and the table of sizes.",
 		Args: exactly(1, "one file, VECTORS.npy"),

@@ -15,6 +15,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.clusterCommand(),
 		c.statusCommand(),
 		c.retryCommand(),
+		c.gcCommand(),
 		c.configCommand(),
 		c.initCommand(),
 		c.versionCommand(),

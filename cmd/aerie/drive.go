@@ -163,6 +163,22 @@ func (h *home) showDoing(ctx context.Context, coord *coordinator.Coordinator) {
 	}
 }
 
+// gc removes what nobody needs. It takes the queue, whose lock keeps builds away meanwhile.
+func (h *home) gc(ctx context.Context) (int, error) {
+	if err := h.openQueue(); err != nil {
+		return 0, lockedHint(err)
+	}
+	m, err := h.models(nil)
+	if err != nil {
+		return 0, err
+	}
+	coord, err := h.coordinator(m, nil)
+	if err != nil {
+		return 0, err
+	}
+	return coord.GC(ctx)
+}
+
 // lookEvery is how often a build in another process is looked at.
 const lookEvery = 500 * time.Millisecond
 

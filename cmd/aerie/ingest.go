@@ -27,8 +27,9 @@ func (c *cli) ingestCommand() *cobra.Command {
 	var vectors string
 	var prune, build bool
 	cmd := &cobra.Command{
-		Use:   "ingest PATH...",
-		Short: "Bring files, folders or ready-made chunks into the corpus",
+		Use:     "ingest PATH...",
+		Short:   "Bring files, folders or ready-made chunks into the corpus",
+		Example: "  aerie ingest docs notes.txt\n  aerie ingest --prune docs\n  aerie ingest chunks.jsonl.zst --vectors chunks.npy\n  cat rows.jsonl | aerie ingest -",
 		Long: "Reads .md, .txt, .rst, .html and .jsonl (also .gz and .zst); - reads JSONL from stdin. What is there already is\n" +
 			"kept, what has changed is replaced.",
 		Args: some("at least one file or folder, or - for JSONL from stdin"),

@@ -28,10 +28,11 @@ type queryOptions struct {
 func (c *cli) queryCommand() *cobra.Command {
 	o := queryOptions{req: retrieve.NewRequest("", "")}
 	cmd := &cobra.Command{
-		Use:   "query TEXT",
-		Short: "Find the nodes of all levels that answer a question best, up to a budget of tokens",
-		Long:  "TEXT - reads the question from stdin; with --output jsonl it reads one question a line and answers one a line.",
-		Args:  some("a question"),
+		Use:     "query TEXT",
+		Short:   "Find the nodes of all levels that answer a question best, up to a budget of tokens",
+		Example: "  aerie query \"How does a lease end?\"\n  aerie query --budget 500 --top-k 5 --output json \"How does a lease end?\"\n  aerie query --output jsonl - < questions.txt",
+		Long:    "TEXT - reads the question from stdin; with --output jsonl it reads one question a line and answers one a line.",
+		Args:    some("a question"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.settle(cmd.Flags()); err != nil {
 				return err

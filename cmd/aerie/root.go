@@ -66,6 +66,10 @@ func (c *cli) root() *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.checkGlobals() },
 	}
+	root.Version = version
+	root.SetVersionTemplate("aerie {{.Version}}\n")
+	root.SetUsageTemplate(root.UsageTemplate() + "\nEvery key of aerie.yaml is also a flag of the commands that use it, such as --build.slots or --build-slots, and an\n" +
+		"environment variable, such as AERIE_BUILD_SLOTS. `aerie config show` lists them all.\n")
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)

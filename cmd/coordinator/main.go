@@ -27,6 +27,9 @@ func run(args, env []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(io.Discard)
 	flags.SortFlags = false
 	file := flags.String("config", "", "configuration file (default ./aerie.yaml if there)")
+	if corpus, ok := config.Lookup("corpus"); ok {
+		keyflag.AddOne(flags, given, corpus, "corpus")
+	}
 	keyflag.Add(flags, given, []string{""}, "queue.url", "state.url", "store.url", "server.listen")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):

@@ -40,8 +40,9 @@ func AddOne(flags *pflag.FlagSet, given Given, key config.Key, name string) {
 }
 
 // Add makes flags of the keys in some sections, such as "clustering"; "" stands for all sections. shown lists the
-// keys that stand in help. Flags that the set has already keep their names: their keys can be typed with the section only. It sets the flag
-// set's normalization, so it is called once for each set.
+// keys that stand in help. A key without a section is left to [AddOne]. Flags that the set has already keep their
+// names: then the key can be typed with its section only. Add sets how the flag set normalizes names, so it is called
+// once for each set.
 func Add(flags *pflag.FlagSet, given Given, sections []string, shown ...string) {
 	uses := map[string]int{}
 	for _, k := range config.Keys() {
@@ -50,7 +51,7 @@ func Add(flags *pflag.FlagSet, given Given, sections []string, shown ...string) 
 	aliases := map[string]string{}
 	for _, k := range config.Keys() {
 		name, brief := k.Flag(), short(k)
-		if !within(k, sections) || flags.Lookup(name) != nil {
+		if k.Section() == "" || !within(k, sections) || flags.Lookup(name) != nil {
 			continue
 		}
 		if uses[brief] == 1 && flags.Lookup(brief) == nil {
