@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Options say how to read.
@@ -144,6 +145,10 @@ func find(ctx context.Context, paths []string, opts Options) ([]file, error) {
 		id, err := FileID(opts.Base, path)
 		if err != nil {
 			return err
+		}
+		if !utf8.ValidString(id) {
+			opts.Problem(Problem{Source: strings.ToValidUTF8(path, "\ufffd"), Error: "its name is not UTF-8, and can't be a document id; rename it"})
+			return nil
 		}
 		abs, err := filepath.Abs(path)
 		if err != nil {

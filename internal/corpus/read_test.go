@@ -162,6 +162,17 @@ func TestReadReportsWhatItCannotUseAndGoesOn(t *testing.T) {
 	}
 }
 
+func TestAFileNameThatIsNotUTF8(t *testing.T) {
+	dir := folder(t, map[string]string{"caf\xe9.md": "x", "café.md": "y"})
+	h := readAll(t, dir, nil, dir)
+	if diff := cmp.Diff(map[string]string{"café.md": "y"}, h.texts()); diff != "" {
+		t.Error(diff)
+	}
+	if len(h.problems) != 1 || !strings.Contains(h.problems[0], "its name is not UTF-8") {
+		t.Errorf("problems: %q", h.problems)
+	}
+}
+
 func TestNamedFiles(t *testing.T) {
 	dir := folder(t, map[string]string{"a.md": "a", ".b.md": "hidden but named", "c.pdf": "x", "LICENSE": "x"})
 	at := func(name string) string { return filepath.Join(dir, name) }

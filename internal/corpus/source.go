@@ -110,12 +110,12 @@ func (r *reader) rows(f file, src io.Reader) error {
 		if err == io.EOF {
 			return nil
 		}
+		if r.ctx.Err() != nil && (err != nil || lines.line%256 == 1) {
+			return r.ctx.Err()
+		}
 		if err != nil && !errors.Is(err, errLarge) {
 			r.problem(f.path, lines.line, fmt.Errorf("the rest can't be read: %s", cause(err)), "")
 			return nil
-		}
-		if lines.line%256 == 1 && r.ctx.Err() != nil {
-			return r.ctx.Err()
 		}
 		if lines.line == 1 {
 			data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))

@@ -18,11 +18,14 @@ func (r *run) embed(ctx context.Context, in <-chan []leaf, write chan<- event) e
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		err := r.vectorize(ctx, leaves)
+		refused, err := r.vectorize(ctx, leaves)
 		switch {
 		case err == nil:
 			// Unconditionally: the vectors may have been paid for, and the writer takes what comes until the end.
-			write <- event{leaves: leaves}
+			write <- event{leaves: withVectors(leaves)}
+			for _, p := range refused {
+				write <- event{lost: leaves[p.Index : p.Index+1], cause: p.Err}
+			}
 			continue
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -38,38 +41,62 @@ func (r *run) embed(ctx context.Context, in <-chan []leaf, write chan<- event) e
 	return nil
 }
 
+// withVectors returns the leaves that have one.
+func withVectors(leaves []leaf) []leaf {
+	out := make([]leaf, 0, len(leaves))
+	for _, l := range leaves {
+		if l.node.Vector != nil {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
 // hopeless reports whether every call would fail as this one did.
 func hopeless(err error) bool {
 	call, ok := errors.AsType[*llm.Error](err)
 	return ok && (call.Kind == llm.Auth || call.Kind == llm.Quota || call.Kind == llm.Unreachable)
 }
 
-// vectorize sets the vectors of the leaves.
-func (r *run) vectorize(ctx context.Context, leaves []leaf) error {
+// vectorize sets the vectors of the leaves, but for those that the embedder refuses by themselves.
+func (r *run) vectorize(ctx context.Context, leaves []leaf) (refused []llm.PassageFailure, err error) {
 	texts := make([]string, len(leaves))
 	for i := range leaves {
 		texts[i] = leaves[i].node.Text
 	}
 	vectors, err := r.in.embedder.Embed(ctx, texts)
+	if some, ok := errors.AsType[*llm.PassageError](err); ok && len(some.Failed) < len(texts) {
+		refused, err = some.Failed, nil
+	}
 	if err != nil {
-		return fmt.Errorf("ingest: embed: %w", err)
+		return nil, fmt.Errorf("ingest: embed: %w", err)
 	}
 	if len(vectors) != len(texts) {
-		return fmt.Errorf("ingest: embed: %s returned %d vectors for %d texts", r.pin.own, len(vectors), len(texts))
+		return nil, fmt.Errorf("ingest: embed: %s returned %d vectors for %d texts", r.pin.own, len(vectors), len(texts))
 	}
+	for _, p := range refused {
+		vectors[p.Index] = nil
+	}
+	width := 0
 	for i, v := range vectors {
-		if err := corpus.Unit(v); err != nil {
-			return fmt.Errorf("ingest: embed: %s returned a vector that can't be used: %w", r.pin.own, err)
+		if v == nil && refused != nil {
+			continue
 		}
-		if len(v) != len(vectors[0]) {
-			return fmt.Errorf("ingest: embed: %s returned vectors of %d and of %d values", r.pin.own, len(vectors[0]), len(v))
+		if err := corpus.Unit(v); err != nil {
+			return nil, fmt.Errorf("ingest: embed: %s returned a vector that can't be used: %w", r.pin.own, err)
+		}
+		if width == 0 {
+			width = len(v)
+		}
+		if len(v) != width {
+			return nil, fmt.Errorf("ingest: embed: %s returned vectors of %d and of %d values", r.pin.own, width, len(v))
 		}
 		leaves[i].node.Vector = v
 	}
-	if err := r.pin.embedded(len(vectors[0])); err != nil {
-		return err
+	if err := r.pin.embedded(width); err != nil {
+		return nil, err
 	}
 	r.embedded.Add(1)
 	r.failing.Store(0)
-	return nil
+	return refused, nil
 }

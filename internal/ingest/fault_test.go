@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,6 +48,47 @@ func TestAFailingBatch(t *testing.T) {
 	if paid := w.model.paid(); paid != 1 || report.Leaves.Total != 6 || len(report.Errors) != 0 {
 		t.Errorf("%d texts embedded again, %+v", paid, report)
 	}
+}
+
+// The embedder names the passages that it can't embed; the others of the batch are not lost with them.
+func TestARefusedPassage(t *testing.T) {
+	w := newWorld(t, map[string]string{"a.md": sentences(0, 4), "b.md": sentences(100, 4)})
+	w.cfg.EmbedItems = 10
+	in, err := New(w.cfg, w.nodes, w.corpora, picky{w.model, "number 102 "})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := in.Ingest(context.Background(), Request{Corpus: "c", Paths: []string{w.dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Documents{Added: 1, Failed: 1}, report.Documents); diff != "" {
+		t.Error(diff)
+	}
+	if report.Leaves.Total != 3 || len(report.Errors) != 1 || !strings.Contains(report.Errors[0].Error, `"b.md" lacks 1 of its 2 leaves, ingest it again: too odd`) {
+		t.Errorf("%+v", report)
+	}
+}
+
+// picky refuses single passages.
+type picky struct {
+	*embedder
+	marker string
+}
+
+func (p picky) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	vectors, err := p.embedder.Embed(ctx, texts)
+	refused := &llm.PassageError{Of: len(texts)}
+	for i, text := range texts {
+		if strings.Contains(text, p.marker) {
+			vectors[i] = nil
+			refused.Failed = append(refused.Failed, llm.PassageFailure{Index: i, Text: text, Err: errors.New("too odd")})
+		}
+	}
+	if err == nil && len(refused.Failed) > 0 {
+		return vectors, refused
+	}
+	return vectors, err
 }
 
 // A changed document that could not be embedded whole keeps the leaves of its old version.
@@ -168,6 +211,29 @@ func TestInterruptedAnywhere(t *testing.T) {
 		if c := w.record(); c.Changes < int64(len(want)) {
 			t.Errorf("after %d calls: changes %d, leaves %d", after, c.Changes, len(want))
 		}
+	}
+}
+
+// Standard input that waits for more must not hold up an interrupt.
+func TestInterruptedWhileStandardInputWaits(t *testing.T) {
+	for _, vectors := range []bool{false, true} {
+		w := newWorld(t, nil)
+		in, out := io.Pipe()
+		ctx, cancel := context.WithCancel(context.Background())
+		req := Request{Stdin: in}
+		if vectors {
+			req.Vectors = w.vectors("v.npy", 2, 1, 2)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			fmt.Fprintln(out, `{"id":"a","text":"A."}`)
+			cancel() // the reader now waits for the next row
+		})
+		if _, err := w.try(ctx, req, "-"); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		wg.Wait()
+		out.Close()
 	}
 }
 

@@ -270,6 +270,21 @@ func TestChangedMetadataIsWrittenWithoutEmbedding(t *testing.T) {
 	}
 }
 
+func TestUnreadableFilesAreCountedAndTheirOldLeavesKept(t *testing.T) {
+	w := newWorld(t, map[string]string{"a.md": "A.", "b.md": "B.", "c.txt": "C."})
+	w.ingest(".")
+	w.write("a.md", "bad \xff")
+	w.write("c.txt", "NUL \x00")
+	w.write("d.md.gz", "not gzip")
+	report := w.ingest(".")
+	if diff := cmp.Diff(Documents{Unchanged: 1, Failed: 3}, report.Documents); diff != "" {
+		t.Error(diff)
+	}
+	if report.ErrorCount != 3 || report.Leaves.Total != 3 {
+		t.Errorf("%+v", report)
+	}
+}
+
 func TestALargeDocument(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.txt": sentences(0, 50_000)}) // 2.4 MB
 	w.cfg = Config{Base: w.dir}

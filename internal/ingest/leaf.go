@@ -106,7 +106,7 @@ func (x *index) fail(p corpus.Problem) {
 	defer x.mu.Unlock()
 	doc, ok := x.docs[p.Document]
 	if !ok {
-		doc = &document{id: p.Document, source: p.Source, line: p.Line, file: p.Line == 0}
+		doc = &document{id: p.Document, source: p.Source, line: p.Line}
 		x.docs[p.Document] = doc
 	}
 	doc.failed = true

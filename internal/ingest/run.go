@@ -40,7 +40,10 @@ type run struct {
 
 // start checks the request as a whole, before anything is written. The run it returns is never nil.
 func (in *Ingester) start(ctx context.Context, req Request) (*run, error) {
-	r := &run{in: in, req: req, report: newTally(req.Corpus), stdin: req.Stdin}
+	r := &run{in: in, req: req, report: newTally(req.Corpus)}
+	if req.Stdin != nil {
+		r.stdin = &interruptible{ctx: ctx, src: req.Stdin}
+	}
 	r.docs.docs, r.docs.chunks = map[string]*document{}, map[chunkKey]int{}
 	r.pin.corpus, r.pin.own = req.Corpus, in.embedder.Name()
 	if req.Corpus == "" || len(req.Paths) == 0 {
