@@ -56,6 +56,8 @@ type Result struct {
 	Clusters [][]int
 	// Stopped says why there are no clusters, such as "would not shrink"; empty otherwise.
 	Stopped string
+	// Recall is the share of the true nearest neighbors that KNN holds, measured on a sample where it isn't exact.
+	Recall float64
 	// Stages lists what took how long, in order.
 	Stages []Stage
 	// KNN, Layout and Global are the outcome of the global stage, for checks and plots; nil when there was none.

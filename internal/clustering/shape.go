@@ -120,7 +120,9 @@ func (s *shape) merge(ctx context.Context, count *int, most int, which func(*set
 		if len(order) == 0 || len(live) < 2 {
 			return nil
 		}
-		near, err := s.near(ctx, live)
+		// More than these can't be needed in this round.
+		order = order[:min(len(order), 2*(*count-most)+64)]
+		near, err := s.near(ctx, live, order)
 		if err != nil {
 			return err
 		}
@@ -162,17 +164,19 @@ func (s *shape) join(a, b *set) {
 type nearness struct {
 	live  []*set
 	at    map[int32]int // a cluster's place in live
+	query map[int32]int // a cluster's row in table
 	rows  kernel.Rows   // centroids
 	table *knn.Table
 	least int // the fewest tokens of a live cluster
 }
 
-func (s *shape) near(ctx context.Context, live []*set) (*nearness, error) {
+// near finds the live clusters nearest to each of some.
+func (s *shape) near(ctx context.Context, live, some []*set) (*nearness, error) {
 	d := s.run.in.D
 	sums := make([]float64, d)
 	row := make([]float32, d)
 	x := make([]float32, len(live)*d)
-	n := &nearness{live: live, at: make(map[int32]int, len(live)), rows: kernel.Rows{X: x, Dim: d}, least: live[0].tokens}
+	n := &nearness{live: live, at: make(map[int32]int, len(live)), query: make(map[int32]int, len(some)), rows: kernel.Rows{X: x, Dim: d}, least: live[0].tokens}
 	for i, c := range live {
 		n.at[c.place] = i
 		n.least = min(n.least, c.tokens)
@@ -186,8 +190,13 @@ func (s *shape) near(ctx context.Context, live []*set) (*nearness, error) {
 		}
 		sphere.Normalize(x[i*d:(i+1)*d], sums)
 	}
+	queries := make([]int32, len(some))
+	for i, c := range some {
+		n.query[c.place] = i
+		queries[i] = int32(n.at[c.place])
+	}
 	var err error
-	n.table, err = knn.Exact(ctx, s.run.machine, n.rows, 15, nil)
+	n.table, err = knn.Nearest(ctx, s.run.machine, n.rows, queries, 15)
 	return n, err
 }
 
@@ -199,8 +208,7 @@ func (n *nearness) partner(c *set, limit int, busy map[int32]bool) *set {
 	fits := func(p *set) bool { return p != c && !p.gone && !busy[p.place] && p.tokens+c.tokens <= limit }
 	i := n.at[c.place]
 	for p := range n.table.K {
-		j, _ := n.table.Neighbor(i, p)
-		if fits(n.live[j]) {
+		if j, _ := n.table.Neighbor(n.query[c.place], p); j >= 0 && fits(n.live[j]) {
 			return n.live[j]
 		}
 	}

@@ -34,6 +34,7 @@ const (
 	keySphere
 	keyPart
 	keyStart
+	keyLists
 )
 
 // stage is one split of one group.
@@ -253,7 +254,11 @@ func (s *stage) graph(ctx context.Context) (*umap.Graph, error) {
 	}
 	var table *knn.Table
 	err := s.timed("neighbors", func() (err error) {
-		table, err = knn.Exact(ctx, s.machine, s.rows, k, s.progress("neighbors"))
+		var recall knn.Recall
+		table, recall, err = knn.Find(ctx, s.machine, s.rows, k, random.Key(s.group.key, keyLists), s.progress("neighbors"))
+		if s.root {
+			s.run.result.Recall = recall.Mean
+		}
 		return err
 	})
 	if err != nil {

@@ -32,16 +32,10 @@ func Exact(ctx context.Context, m kernel.Machine, rows kernel.Rows, k int, progr
 	e := newExact(m, rows, t)
 	blocks := len(e.locks)
 	total := blocks * (blocks + 1) / 2
-	var mu sync.Mutex
-	done := 0
+	done := newCounter(progress, total)
 	err := parallel.For(ctx, m.Workers, total, func(w, i int) {
 		e.pair(e.worker(w), i)
-		if progress != nil {
-			mu.Lock()
-			done++
-			progress(done, total)
-			mu.Unlock()
-		}
+		done.one()
 	})
 	return t, err
 }

@@ -224,3 +224,84 @@ func TestExactStopsWithItsContext(t *testing.T) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
 }
+
+// blobs returns rows around centers, as text has them.
+func blobs(seed uint64, n, d, centers int, spread float64) []float32 {
+	rng := rand.New(rand.NewPCG(seed, 6))
+	c := noise(seed, centers*d)
+	x := make([]float32, n*d)
+	for i := range n {
+		at := rng.IntN(centers) * d
+		for j := range d {
+			x[i*d+j] = c[at+j] + float32(spread*rng.NormFloat64())
+		}
+	}
+	return x
+}
+
+func TestApproximateFindsNearlyAll(t *testing.T) {
+	rows := unit(blobs(1, 6000, 24, 80, 0.8), 24)
+	want := neighborsOf(t, machine(), rows, 15)
+	got, r, err := Approximate(context.Background(), machine(), rows, 15, 7, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkRows(t, got)
+	// Every distance must be the exact one, since all methods compute it the same way.
+	hits := 0
+	for i := range got.N {
+		exact := map[int32]float32{}
+		for p := range want.K {
+			j, d := want.Neighbor(i, p)
+			exact[j] = d
+		}
+		for p := range got.K {
+			j, d := got.Neighbor(i, p)
+			if e, ok := exact[j]; ok {
+				hits++
+				if e != d {
+					t.Fatalf("row %d: neighbor %d at %g, exactly %g", i, j, d, e)
+				}
+			}
+		}
+	}
+	share := float64(hits) / float64(got.N*got.K)
+	if share < 0.95 {
+		t.Errorf("recall %.3f, want at least 0.95", share)
+	}
+	if math.Abs(r.Mean-share) > 0.02 {
+		t.Errorf("recall of the sample %.3f, of all rows %.3f", r.Mean, share)
+	}
+}
+
+func TestApproximateIsTheSameForAnyWorkersAndSet(t *testing.T) {
+	rows := unit(blobs(2, 1500, 12, 40, 0.8), 12)
+	var want *Table
+	for _, set := range kernel.All() {
+		for _, workers := range []int{1, 2, 3, 7} {
+			got, _, err := Approximate(context.Background(), kernel.Machine{Set: set, Workers: workers}, rows, 10, 7, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want == nil {
+				want = got
+			}
+			if diff := gocmp.Diff(want.keys, got.keys); diff != "" {
+				t.Fatalf("%s, %d workers: neighbors differ", set.Name, workers)
+			}
+		}
+	}
+}
+
+func TestApproximateOfFewRows(t *testing.T) {
+	for n := 1; n < 20; n++ {
+		got, _, err := Approximate(context.Background(), machine(), unit(noise(uint64(n), n*4), 4), 15, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.K != min(15, n-1) {
+			t.Errorf("%d rows: %d neighbors", n, got.K)
+		}
+		checkRows(t, got)
+	}
+}
