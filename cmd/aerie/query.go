@@ -108,7 +108,7 @@ func (o *queryOptions) settle(f *pflag.FlagSet) error {
 		given[i] = strings.ReplaceAll(name, "-", "_")
 	}
 	for _, name := range o.req.Unused(given...) {
-		return usagef("", "--%s has no effect with --mode %s --pack %s --alpha %v; leave it away or choose another",
+		return usagef("", "--%s has no effect with --mode %s --pack %s --alpha %v; leave it out or choose another",
 			strings.ReplaceAll(name, "_", "-"), o.req.Mode, o.req.Pack, o.req.Alpha)
 	}
 	return nil

@@ -46,7 +46,7 @@ func TestDefaults(t *testing.T) {
 		"clustering.target_cluster_size": "0", "clustering.max_clusters": "0",
 		"summaries.provider": "extractive", "summaries.base_url": `""`, "summaries.model": `""`,
 		"summaries.context_tokens": "8192", "summaries.max_output_tokens": "200", "summaries.temperature": "0",
-		"summaries.prompt": `""`, "summaries.timeout": "2m0s", "summaries.extra": "{}",
+		"summaries.prompt": `""`, "summaries.timeout": "120s", "summaries.extra": "{}",
 		"embeddings.provider": "lexical", "embeddings.batch_items": "64", "embeddings.batch_tokens": "8192",
 		"embeddings.query_prefix": `""`, "embeddings.passage_prefix": `""`,
 		"build.scope": "corpus", "build.keep_leaves": "true", "build.growth_threshold": "0.1", "build.min_chunks": "5",
@@ -54,7 +54,7 @@ func TestDefaults(t *testing.T) {
 		"build.max_cost": "0", "build.prices": "{}", "build.schedule": `""`, "build.time_zone": "UTC",
 		"limits.requests_per_minute": "0", "limits.input_tokens_per_minute": "0", "limits.output_tokens_per_minute": "0",
 		"queue.url": `""`, "state.url": `""`, "store.url": `""`, "store.compat": "[]",
-		"server.listen": "127.0.0.1:7744", "server.url": `""`, "worker.listen": "127.0.0.1:7745", "worker.grace": "1m0s",
+		"server.listen": "127.0.0.1:7744", "server.url": `""`, "worker.listen": "127.0.0.1:7745", "worker.grace": "60s",
 	}
 	got := Default().Map()
 	for key, value := range want {

@@ -11,7 +11,7 @@ import (
 // they are better kept in a file of their own or in the environment.
 func Template() string {
 	var b strings.Builder
-	b.WriteString("# Settings of aerie. Every key here is at its default and may be left away.\n" +
+	b.WriteString("# Settings of aerie. Every key here is at its default and may be left out.\n" +
 		"# Stronger than this file: the environment (AERIE_SECTION_KEY, such as AERIE_CLUSTERING_SEED) and flags\n" +
 		"# (--section-key, such as --clustering-seed). `aerie config show` tells what counts, and why.\n")
 	open := []string(nil)

@@ -24,7 +24,7 @@ var usage = map[string]string{
 	"summaries.context_tokens":          "the model's window: prompt, passages and answer",
 	"summaries.max_output_tokens":       "most tokens of one summary",
 	"summaries.temperature":             "0 to 2",
-	"summaries.prompt":                  "{chunks} is required; empty: the default prompt",
+	"summaries.prompt":                  "{chunks} is required, {words} stands for how many words fit; empty: the default prompt",
 	"summaries.timeout":                 "of one call",
 	"summaries.extra":                   "sent as they are in every request body",
 	"summaries.embeddings.provider":     "an embedding endpoint for summaries alone: lexical | openai; empty: the corpus's",

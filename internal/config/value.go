@@ -212,6 +212,9 @@ func (k Key) shown(c *Config) any {
 	case Secret:
 		return v.String()
 	case time.Duration:
+		if v%time.Second == 0 {
+			return fmt.Sprintf("%ds", v/time.Second) // 120s is easier to compare with a time-out than 2m0s
+		}
 		return v.String()
 	case Bytes:
 		if v == 0 {
