@@ -78,23 +78,7 @@ func (c *cutter) parts(s span, level int) []span {
 	case atClause:
 		clauses(text, emit)
 	case atSpace:
-		last := 0
-		for i := 1; i < len(text); {
-			r, size := utf8.DecodeRuneInString(text[i:])
-			if unicode.IsSpace(r) {
-				group(i, last)
-				last = i
-				for i < len(text) && unicode.IsSpace(r) {
-					i += size
-					r, size = utf8.DecodeRuneInString(text[i:])
-				}
-				continue
-			}
-			i += size
-		}
-		if last > 0 {
-			group(len(text), last)
-		}
+		spaces(text, group)
 	case atWord:
 		for it := words.FromString(text); it.Next(); {
 			group(it.End(), it.Start())
@@ -110,6 +94,22 @@ func (c *cutter) parts(s span, level int) []span {
 	}
 	emit(len(text))
 	return out
+}
+
+// spaces calls group with each word of a text and the white space before it, unless there is only one.
+func spaces(text string, group func(to, last int)) {
+	last, inSpace := 0, true
+	for i, r := range text {
+		space := unicode.IsSpace(r)
+		if space && !inSpace {
+			group(i, last)
+			last = i
+		}
+		inSpace = space
+	}
+	if last > 0 {
+		group(len(text), last)
+	}
 }
 
 // clauses calls emit at the end of every clause. A mark of ASCII counts before white space only: "1,000", "12:30".

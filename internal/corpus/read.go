@@ -130,46 +130,10 @@ func FileID(base, path string) (string, error) {
 
 // find lists the files under the paths.
 func find(ctx context.Context, paths []string, opts Options) ([]file, error) {
-	var out []file
-	seen := map[string]bool{}
-	add := func(path string, named bool) error {
-		f, ok := classify(path)
-		switch {
-		case !ok && named:
-			opts.Problem(Problem{Source: path, Error: fmt.Sprintf("no reader for %s; aerie reads %s", describe(path), extensions)})
-			return nil
-		case !ok:
-			opts.skip(SkipExtension)
-			return nil
-		}
-		id, err := FileID(opts.Base, path)
-		if err != nil {
-			return err
-		}
-		if !utf8.ValidString(id) {
-			opts.Problem(Problem{Source: strings.ToValidUTF8(path, "\ufffd"), Error: "its name is not UTF-8, and can't be a document id; rename it"})
-			return nil
-		}
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			return fmt.Errorf("corpus: %w", err)
-		}
-		if seen[abs] {
-			opts.skip(SkipRepeated)
-			return nil
-		}
-		seen[abs] = true
-		out = append(out, file{path: path, id: id, format: f})
-		return nil
-	}
+	f := finder{opts: opts, seen: map[string]bool{}}
 	for _, path := range paths {
 		if path == "-" {
-			if seen["-"] {
-				opts.skip(SkipRepeated)
-				continue
-			}
-			seen["-"] = true
-			out = append(out, file{path: path, format: jsonLines})
+			f.take(file{path: path, format: jsonLines}, path)
 			continue
 		}
 		info, err := os.Stat(path)
@@ -179,9 +143,9 @@ func find(ctx context.Context, paths []string, opts Options) ([]file, error) {
 		case err != nil:
 			return nil, fmt.Errorf("corpus: %w", err)
 		case info.IsDir():
-			err = walk(ctx, path, opts, func(p string) error { return add(p, false) })
+			err = walk(ctx, path, opts, func(p string) error { return f.add(p, false) })
 		case info.Mode().IsRegular():
-			err = add(path, true)
+			err = f.add(path, true)
 		default:
 			return nil, fmt.Errorf("corpus: %s is neither a file nor a folder; to read from a pipe, name -", path)
 		}
@@ -189,7 +153,51 @@ func find(ctx context.Context, paths []string, opts Options) ([]file, error) {
 			return nil, err
 		}
 	}
-	return out, nil
+	return f.files, nil
+}
+
+// finder collects files.
+type finder struct {
+	opts  Options
+	files []file
+	seen  map[string]bool
+}
+
+// add adds a file if there is a reader for it. One that was named and not found in a folder should have one.
+func (f *finder) add(path string, named bool) error {
+	format, ok := classify(path)
+	switch {
+	case !ok && named:
+		f.opts.Problem(Problem{Source: path, Error: fmt.Sprintf("no reader for %s; aerie reads %s", describe(path), extensions)})
+		return nil
+	case !ok:
+		f.opts.skip(SkipExtension)
+		return nil
+	}
+	id, err := FileID(f.opts.Base, path)
+	if err != nil {
+		return err
+	}
+	if !utf8.ValidString(id) {
+		f.opts.Problem(Problem{Source: strings.ToValidUTF8(path, "\ufffd"), Error: "its name is not UTF-8, and can't be a document id; rename it"})
+		return nil
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("corpus: %w", err)
+	}
+	f.take(file{path: path, id: id, format: format}, abs)
+	return nil
+}
+
+// take keeps a file unless it was taken already; key is what two of its names have in common.
+func (f *finder) take(x file, key string) {
+	if f.seen[key] {
+		f.opts.skip(SkipRepeated)
+		return
+	}
+	f.seen[key] = true
+	f.files = append(f.files, x)
 }
 
 // walk calls add with the files under a folder, sorted. A folder or file that can't be looked at is a problem of its own.

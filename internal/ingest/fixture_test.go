@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -220,10 +219,4 @@ func unit(v []float32) bool {
 		sum += float64(x) * float64(x)
 	}
 	return math.Abs(sum-1) < 1e-5
-}
-
-func sorted(list []string) []string {
-	list = slices.Clone(list)
-	slices.Sort(list)
-	return list
 }

@@ -22,68 +22,84 @@ type flow struct {
 	ready  chan struct{}
 }
 
+// source is the first stage at work.
+type source struct {
+	*run
+	ctx     context.Context // of the one call of read that it lives for
+	out     chan<- *flow
+	ready   chan struct{} // closed
+	rows    []leaf        // not sent yet
+	cutting sync.WaitGroup
+	slots   chan struct{} // one for each file that is being cut
+}
+
 // read reads the input in order. Files are cut side by side, each waiting for its turn after that.
 func (r *run) read(ctx context.Context, out chan<- *flow) error {
-	var cutting sync.WaitGroup
-	defer cutting.Wait()
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
-	send := func(f *flow) error {
-		select {
-		case out <- f:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	ready := make(chan struct{})
-	close(ready)
-	var rows []leaf
-	flush := func() error {
-		if len(rows) == 0 {
-			return nil
-		}
-		f := &flow{leaves: rows, ready: ready}
-		rows = nil
-		return send(f)
-	}
+	s := &source{run: r, ctx: ctx, out: out, ready: make(chan struct{}), slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	close(s.ready)
+	defer s.cutting.Wait()
 	err := corpus.Read(ctx, r.req.Paths, r.readOptions(), func(d corpus.Document) error {
-		if d.Row != nil {
-			if l, ok := r.row(d); ok {
-				rows = append(rows, l)
-			}
-			if len(rows) < rowsAtOnce {
-				return nil
-			}
-			return flush()
+		if d.Row == nil {
+			return s.file(d)
 		}
-		if err := flush(); err != nil {
-			return err
+		if l, ok := r.row(d); ok {
+			s.rows = append(s.rows, l)
 		}
-		doc, err := r.docs.begin(d)
-		if err != nil {
-			r.report.problem(corpus.Problem{Source: d.Source, Error: err.Error()})
+		if len(s.rows) < rowsAtOnce {
 			return nil
 		}
-		if isBlank(d.Text) {
-			r.report.skip(corpus.SkipBlank)
-		}
-		f := &flow{end: doc, ready: make(chan struct{})}
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		cutting.Go(func() {
-			defer func() { <-slots }()
-			defer close(f.ready)
-			f.leaves = r.cut(doc, d.Text)
-		})
-		return send(f)
+		return s.flush()
 	})
 	if err != nil {
 		return err
 	}
-	return flush()
+	return s.flush()
+}
+
+// file starts to cut a file.
+func (s *source) file(d corpus.Document) error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	doc, err := s.docs.begin(d)
+	if err != nil {
+		s.report.problem(corpus.Problem{Source: d.Source, Error: err.Error()})
+		return nil
+	}
+	if isBlank(d.Text) {
+		s.report.skip(corpus.SkipBlank)
+	}
+	select {
+	case s.slots <- struct{}{}:
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+	f := &flow{end: doc, ready: make(chan struct{})}
+	s.cutting.Go(func() {
+		defer func() { <-s.slots }()
+		defer close(f.ready)
+		f.leaves = s.cut(doc, d.Text)
+	})
+	return s.send(f)
+}
+
+// flush sends the rows at hand.
+func (s *source) flush() error {
+	if len(s.rows) == 0 {
+		return nil
+	}
+	f := &flow{leaves: s.rows, ready: s.ready}
+	s.rows = nil
+	return s.send(f)
+}
+
+func (s *source) send(f *flow) error {
+	select {
+	case s.out <- f:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
 }
 
 func isBlank(text string) bool { return strings.TrimSpace(text) == "" }

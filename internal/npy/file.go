@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrFormat: the file is not an array that can be used here. Every error about a file's content wraps it.
+// ErrFormat says that a file is not an array that can be used here. Every error about a file's content is one.
 var ErrFormat = errors.New("npy: bad file")
 
 // formatError is an ErrFormat with a sentence of its own.
