@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"unsafe"
@@ -11,50 +12,84 @@ import (
 // mappedFrom is the size in bytes from which a level's vectors go to a mapped file instead of the heap.
 const mappedFrom = 64 << 20
 
-// matrix is a row-major n x d block of float32. A large one lies in an unlinked temporary file, so that the
-// operating system may write it out and the heap never holds it.
+// matrix is a row-major n x d block of float32, filled row by row, then sealed and read. A large one lies in an
+// unlinked temporary file, so that the operating system may take its memory back and the heap never holds it. It is
+// written and not mapped while it grows: a full disk is then an error and not a fault.
 type matrix struct {
-	x      []float32
-	n, d   int
+	d int
+	n int
+
+	heap   []float32
+	file   *os.File
+	out    *bufio.Writer
 	mapped []byte
 }
 
+// newMatrix returns an empty matrix for about n rows.
 func newMatrix(n, d int, dir string) (*matrix, error) {
-	m := &matrix{n: n, d: d}
-	bytes := 4 * n * d
-	if bytes < mappedFrom {
-		m.x = make([]float32, n*d)
+	m := &matrix{d: d}
+	if 4*n*d < mappedFrom {
+		m.heap = make([]float32, 0, n*d)
 		return m, nil
 	}
 	f, err := os.CreateTemp(dir, "aerie-vectors-*")
 	if err != nil {
 		return nil, fmt.Errorf("coordinator: no room for the vectors of a level: %w", err)
 	}
-	defer f.Close()
 	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
 		return nil, fmt.Errorf("coordinator: %w", err)
 	}
-	// Reserved now, so that a full disk is an error here and not a fault in the middle of clustering.
-	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(bytes)); err != nil {
-		return nil, fmt.Errorf("coordinator: no room for %d MB of vectors in %s: %w", bytes>>20, os.TempDir(), err)
-	}
-	m.mapped, err = unix.Mmap(int(f.Fd()), 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("coordinator: mapping %d MB of vectors: %w", bytes>>20, err)
-	}
-	m.x = unsafe.Slice((*float32)(unsafe.Pointer(&m.mapped[0])), n*d)
+	m.file, m.out = f, bufio.NewWriterSize(f, 1<<20)
 	return m, nil
 }
 
-// row returns row i, to be written or read.
-func (m *matrix) row(i int) []float32 { return m.x[i*m.d : (i+1)*m.d : (i+1)*m.d] }
+// add appends a row of d values.
+func (m *matrix) add(row []float32) error {
+	m.n++
+	if m.file == nil {
+		m.heap = append(m.heap, row...)
+		return nil
+	}
+	// The bytes as they lie in memory: the file never leaves this process.
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(row))), 4*len(row))
+	if _, err := m.out.Write(bytes); err != nil {
+		return fmt.Errorf("coordinator: no room for %d MB of vectors: %w", 4*m.n*m.d>>20, err)
+	}
+	return nil
+}
 
-// rows returns rows lo to hi as one block.
-func (m *matrix) rows(lo, hi int) []float32 { return m.x[lo*m.d : hi*m.d : hi*m.d] }
+// seal ends the filling; rows may be read from then on.
+func (m *matrix) seal() error {
+	if m.file == nil || m.n == 0 {
+		return nil
+	}
+	if err := m.out.Flush(); err != nil {
+		return fmt.Errorf("coordinator: no room for %d MB of vectors: %w", 4*m.n*m.d>>20, err)
+	}
+	mapped, err := unix.Mmap(int(m.file.Fd()), 0, 4*m.n*m.d, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("coordinator: mapping %d MB of vectors: %w", 4*m.n*m.d>>20, err)
+	}
+	m.mapped = mapped
+	return nil
+}
+
+// rows returns rows lo to hi as one block, to be read only.
+func (m *matrix) rows(lo, hi int) []float32 {
+	x := m.heap
+	if m.mapped != nil {
+		x = unsafe.Slice((*float32)(unsafe.Pointer(&m.mapped[0])), m.n*m.d)
+	}
+	return x[lo*m.d : hi*m.d : hi*m.d]
+}
 
 func (m *matrix) close() {
 	if m.mapped != nil {
 		_ = unix.Munmap(m.mapped) // only fails on a wrong address
-		m.mapped, m.x = nil, nil
 	}
+	if m.file != nil {
+		_ = m.file.Close() // read only from here on, and unlinked
+	}
+	*m = matrix{}
 }

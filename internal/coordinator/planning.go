@@ -101,20 +101,17 @@ func (c *Coordinator) leafRows(ctx context.Context) (*rows, error) {
 				return err
 			}
 		}
-		if len(in.ids) == in.vectors.n {
-			return errStop // leaves that came after the count belong to the next build
-		}
-		in.ids = append(in.ids, node.ID)
-		return in.add(len(in.ids)-1, node, c.treeOf(node.DocumentID))
+		return in.add(node, c.treeOf(node.DocumentID))
 	})
-	if err != nil && !errors.Is(err, errStop) {
+	if err == nil {
+		err = in.seal()
+	}
+	if err != nil {
 		in.close()
 		return nil, fmt.Errorf("coordinator: reading leaves: %w", err)
 	}
 	return in, nil
 }
-
-var errStop = errors.New("enough")
 
 // treeOf returns the document id under which the tree over a leaf's document is filed.
 func (c *Coordinator) treeOf(document string) string {
@@ -124,14 +121,21 @@ func (c *Coordinator) treeOf(document string) string {
 	return document
 }
 
-func (in *rows) add(i int, node *tree.Node, document string) error {
+func (in *rows) add(node *tree.Node, document string) error {
 	if len(node.Vector) != in.vectors.d {
 		return fmt.Errorf("node %s has a vector of %d values, the level has %d", node.ID, len(node.Vector), in.vectors.d)
 	}
-	copy(in.vectors.row(i), node.Vector)
+	in.ids = append(in.ids, node.ID)
 	in.tokens = append(in.tokens, node.Tokens)
 	in.documents = append(in.documents, document)
-	return nil
+	return in.vectors.add(node.Vector)
+}
+
+func (in *rows) seal() error {
+	if in.vectors == nil {
+		return nil // no rows
+	}
+	return in.vectors.seal()
 }
 
 // planLost says that the plan of a level is gone.
@@ -185,12 +189,15 @@ func (r *run) summaryRows(level int) (*rows, error) {
 					return nil, err
 				}
 			}
-			in.ids = append(in.ids, nodes[i].ID)
-			if err := in.add(len(in.ids)-1, &nodes[i], documents[nodes[i].ID]); err != nil {
+			if err := in.add(&nodes[i], documents[nodes[i].ID]); err != nil {
 				in.close()
 				return nil, fmt.Errorf("coordinator: reading level %d: %w", level, err)
 			}
 		}
+	}
+	if err := in.seal(); err != nil {
+		in.close()
+		return nil, fmt.Errorf("coordinator: reading level %d: %w", level, err)
 	}
 	return in, nil
 }
