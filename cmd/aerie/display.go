@@ -39,6 +39,7 @@ func newDisplay(c *cli, look func(context.Context) (glance, error)) *display {
 	d := &display{c: c, look: look, level: map[int]*levelBar{}}
 	if _, ok := terminal(c.err); ok {
 		d.bars = mpb.New(mpb.WithOutput(c.err), mpb.WithRefreshRate(150*time.Millisecond))
+		c.logTo.point(d.bars)
 	}
 	return d
 }
@@ -150,6 +151,7 @@ func (d *display) finish() {
 	for _, b := range level {
 		b.bar.Abort(false)
 	}
+	d.c.logTo.point(d.c.err)
 	d.bars.Wait()
 	d.mu.Lock()
 	d.bars = nil

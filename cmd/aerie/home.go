@@ -13,6 +13,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 	"github.com/aerie-rag/aerie/internal/sqlite"
@@ -211,13 +212,36 @@ func lockedHint(err error) error {
 	return err
 }
 
-func (h *home) retriever() (*retrieve.Retriever, error) {
+// retriever returns one that embeds queries as the corpus was embedded. Nobody knows by name which model made vectors
+// that were brought along, so there the width must do.
+func (h *home) retriever(ctx context.Context) (*retrieve.Retriever, error) {
+	record, err := h.record(ctx)
+	if err != nil {
+		return nil, err
+	}
 	embedder, err := h.embedder()
 	if err != nil {
 		return nil, err
 	}
+	if record.Embedder == ingest.Given {
+		h.warnBroughtAlong(record, embedder)
+		embedder = givenEmbedder{embedder}
+	}
 	return retrieve.New(retrieve.Config{}, h.store(), h.db.Corpora(), embedder), nil
 }
+
+// warnBroughtAlong warns where vectors of two models are about to be compared because they happen to be equally wide.
+func (h *home) warnBroughtAlong(record *levels.Corpus, embedder llm.Embedder) {
+	if record.Embedder == ingest.Given && embedder.Name() == llm.LexicalName && record.Width == llm.LexicalWidth {
+		h.c.warn("corpus %s holds vectors that were brought along, of a model that isn't %s; what is embedded now lands far from what "+
+			"it means, until embeddings names that model", record.Name, llm.LexicalName)
+	}
+}
+
+// givenEmbedder passes for the one that made the vectors which were brought along.
+type givenEmbedder struct{ llm.Embedder }
+
+func (givenEmbedder) Name() string { return ingest.Given }
 
 // corpora lists the corpora that a status is asked for.
 func (h *home) corpora(ctx context.Context) ([]string, error) {

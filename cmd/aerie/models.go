@@ -133,12 +133,13 @@ func (h *home) checkEmbedder(ctx context.Context, m *models) error {
 		return usagef("set embeddings as they were, or ingest into another --corpus",
 			"corpus %q holds vectors of %s, but embeddings are configured as %s, and the two can't be mixed", record.Name, record.Embedder, name)
 	}
+	h.warnBroughtAlong(record, m.summaryEmbedder)
 	vectors, err := m.summaryEmbedder.Embed(ctx, []string{"width"})
 	if err != nil {
 		return err
 	}
 	if got := len(vectors[0]); got != record.Width {
-		return usagef("name a model whose vectors are as wide",
+		return usagef("set embeddings to the model that made them",
 			"corpus %q holds vectors of %d numbers, but those of %s, for summaries, have %d", record.Name, record.Width, name, got)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
+	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
@@ -141,7 +142,7 @@ func (c *cli) query(ctx context.Context, req retrieve.Request, args []string) er
 	}
 	defer h.close()
 	req.Corpus = c.cfg.Corpus
-	retriever, err := h.retriever()
+	retriever, err := h.retriever(ctx)
 	if err != nil {
 		return err
 	}
@@ -212,6 +213,9 @@ func queryError(err error) error {
 	var usage *retrieve.UsageError
 	var embedder *retrieve.EmbedderError
 	switch {
+	case errors.As(err, &embedder) && embedder.Pinned == ingest.Given:
+		return usagef("set embeddings to the model that made them, or ask by keywords alone: --alpha 0",
+			"corpus %s holds vectors of %d numbers that were brought along, but the query's has %d", embedder.Corpus, embedder.PinnedWidth, embedder.Width)
 	case errors.As(err, &embedder):
 		return usagef("", "%w", err)
 	case errors.As(err, &usage):

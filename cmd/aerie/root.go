@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +32,25 @@ type cli struct {
 	cfg     *config.Config
 	origins config.Origins
 	log     *slog.Logger
+	logTo   redirect
+}
+
+// redirect is a writer whose target can be changed: while bars stand on a terminal, what is logged must go above them.
+type redirect struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (r *redirect) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.to.Write(b)
+}
+
+func (r *redirect) point(to io.Writer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.to = to
 }
 
 // globalFlags says what the global flags are, for the environment too: AERIE_HOME and so on.
@@ -39,12 +59,12 @@ var globalFlags = []struct{ name, fallback, usage string }{
 	{"config", "", "configuration file (default ./aerie.yaml if there)"},
 	{"output", "table", "table, json (one object) or jsonl (one record a line)"},
 	{"log-level", "warn", "debug, info, warn or error"},
-	{"log-format", "text", "text or json, on stderr"},
+	{"log-format", "", "text or json, on stderr (default text, or json when --output is)"},
 }
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &cli{in: stdin, out: stdout, err: stderr, env: os.Environ(), flags: keyflag.Given{}}
+	c := &cli{in: stdin, out: stdout, err: stderr, env: os.Environ(), flags: keyflag.Given{}, logTo: redirect{to: stderr}}
 	root := c.root()
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
@@ -130,6 +150,9 @@ func (c *cli) checkGlobals() error {
 		{"log-level", c.logLevel, []string{"debug", "info", "warn", "error"}},
 		{"log-format", c.logFormat, []string{"text", "json"}},
 	} {
+		if g.flag == "log-format" && g.value == "" {
+			continue
+		}
 		if !slices.Contains(g.valid, g.value) {
 			return usagef("", "--%s is %q; it must be one of %s; did you mean %s?", g.flag, g.value,
 				strings.Join(g.valid, ", "), config.Nearest(g.value, g.valid))
@@ -158,9 +181,9 @@ func (c *cli) load() error {
 		panic("the levels were checked above: " + err.Error())
 	}
 	options := &slog.HandlerOptions{Level: level}
-	c.log = slog.New(slog.NewTextHandler(c.err, options))
-	if c.logFormat == "json" {
-		c.log = slog.New(slog.NewJSONHandler(c.err, options))
+	c.log = slog.New(slog.NewTextHandler(&c.logTo, options))
+	if c.logFormat == "json" || c.logFormat == "" && c.output != "table" {
+		c.log = slog.New(slog.NewJSONHandler(&c.logTo, options))
 	}
 	return nil
 }
