@@ -279,15 +279,26 @@ func (p *packer) mend(cuts []int) []int {
 // balance returns where to part the units prev <= i < hi, parted at lo so far, so that the second part is no longer tiny. The
 // first stays the larger one.
 func (p *packer) balance(prev, lo, hi int) int {
+	first, second := 0, 0
+	for i := prev; i < lo; i++ {
+		first += p.units[i].tokens
+	}
+	for i := lo; i < hi; i++ {
+		second += p.units[i].tokens
+	}
 	best := lo
 	for at := lo - 1; at > prev; at-- {
-		second := p.count(p.over(at, hi))
-		if second > p.budget || second > p.count(p.over(prev, at)) {
+		first -= p.units[at].tokens
+		second += p.units[at].tokens
+		if second > p.budget || second > first {
 			break
 		}
 		if !p.units[at-1].holds {
 			best = at
 		}
+	}
+	if p.count(p.over(best, hi)) > p.budget { // the sums were estimates
+		return lo
 	}
 	return best
 }
