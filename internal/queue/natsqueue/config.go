@@ -26,10 +26,12 @@ type Config struct {
 	// AttemptsTTL is how long the counts of attempts are kept after the last change; 0 means 7 days.
 	AttemptsTTL time.Duration
 
-	// SyncInterval is how often an embedded queue flushes its files to the disk; 0 after every write, before it
-	// is confirmed. A killed process loses nothing either way, a power cut loses the interval. A server has a
-	// setting of its own for this.
+	// SyncInterval is how often an embedded queue flushes to the disk what isn't flushed before it is confirmed, as
+	// paid answers and plans are. A killed process loses nothing either way; a power cut takes the interval, which is
+	// made again. 0 means 5 s; at least 100 ms. A server has a setting of its own for this.
 	SyncInterval time.Duration
+	// SyncAlways makes an embedded queue flush every write before it is confirmed.
+	SyncAlways bool
 
 	// Name is what a server shows for this client; "" means "aerie".
 	Name string
@@ -64,6 +66,9 @@ func (c Config) withDefaults() Config {
 	if c.AttemptsTTL == 0 {
 		c.AttemptsTTL = 7 * 24 * time.Hour
 	}
+	if c.SyncInterval == 0 {
+		c.SyncInterval = 5 * time.Second
+	}
 	if c.Name == "" {
 		c.Name = "aerie"
 	}
@@ -93,8 +98,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("natsqueue: JournalTTL is %v; it must be 0 for ever, or at least a minute", c.JournalTTL)
 	case c.AttemptsTTL < time.Minute:
 		return fmt.Errorf("natsqueue: AttemptsTTL is %v; it must be at least a minute", c.AttemptsTTL)
-	case c.SyncInterval < 0:
-		return fmt.Errorf("natsqueue: SyncInterval is %v; it must not be negative", c.SyncInterval)
+	case c.SyncInterval < 100*time.Millisecond:
+		return fmt.Errorf("natsqueue: SyncInterval is %v; it must be at least 100ms", c.SyncInterval)
 	case c.CallTimeout < 0:
 		return fmt.Errorf("natsqueue: CallTimeout is %v; it must not be negative", c.CallTimeout)
 	case c.CredentialsFile != "" && c.NKeySeedFile != "":

@@ -25,7 +25,9 @@ type Conn struct {
 	underway *underway     // calls that wait for an answer
 
 	closing sync.Once
-	stop    func() error // ends the embedded server; nil for a remote one
+
+	files *flusher     // flushes streams to the disk; nil if the server does so itself
+	stop  func() error // ends the embedded server; nil for a remote one
 }
 
 // newConn completes a client. options says how to reach the server.
@@ -87,6 +89,17 @@ func (c *Conn) Plans() levels.Plans { return &plans{conn: c} }
 
 // Journal returns the journal of paid answers and attempts.
 func (c *Conn) Journal() llm.Journal { return &journal{conn: c} }
+
+// flush returns when what was written to a stream is on the disk.
+func (c *Conn) flush(stream string) error {
+	if c.files == nil {
+		return nil
+	}
+	if err := c.files.flush(stream); err != nil {
+		return fmt.Errorf("flush to disk: %w", err)
+	}
+	return nil
+}
 
 // Heartbeat is how often the holder of a delivery should call Extend.
 func (c *Conn) Heartbeat() time.Duration { return c.cfg.Heartbeat }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -59,14 +60,33 @@ func openEmbedded(dir string, cfg Config, unlock func() error) (*Conn, error) {
 		end()
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
-	defer cancel()
-	if err := c.adopt(ctx); err != nil {
+	if err := prepare(c, s); err != nil {
 		c.nats.Close()
 		end()
 		return nil, fmt.Errorf("natsqueue: open %s: %w", dir, errors.Join(err, log.fatal()))
 	}
 	return c, nil
+}
+
+// prepare makes the streams what they should be, and their files durable if they are new.
+func prepare(c *Conn, s *server.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	files := newFlusher(filepath.Join(s.StoreDir(), server.DEFAULT_GLOBAL_ACCOUNT, "streams"))
+	_, err := os.Stat(files.streams)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	if err := c.adopt(ctx); err != nil {
+		return err
+	}
+	if fresh {
+		if err := files.flushAll(); err != nil {
+			return err
+		}
+	}
+	if !c.cfg.SyncAlways {
+		c.files = files
+	}
+	return nil
 }
 
 func startServer(dir string, cfg Config, log *serverLog) (*server.Server, error) {
@@ -77,7 +97,7 @@ func startServer(dir string, cfg Config, log *serverLog) (*server.Server, error)
 		DisableJetStreamBanner: true,
 		JetStream:              true,
 		StoreDir:               filepath.Join(dir, "nats"),
-		SyncAlways:             cfg.SyncInterval == 0,
+		SyncAlways:             cfg.SyncAlways,
 		SyncInterval:           cfg.SyncInterval,
 		JetStreamMaxMemory:     64 << 20, // every stream is on disk
 		// The disk is the limit. The server's own default, three quarters of what is free at its start, would

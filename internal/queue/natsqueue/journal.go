@@ -43,6 +43,9 @@ func (j *journal) Record(ctx context.Context, key string, e llm.Entry) error {
 	if err == nil {
 		err = j.record(ctx, key, e)
 	}
+	if err == nil {
+		err = j.conn.flush(journalStream)
+	}
 	if err != nil {
 		return fmt.Errorf("natsqueue: record journal key %.12s: %w", key, err)
 	}

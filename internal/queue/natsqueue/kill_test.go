@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -38,6 +39,13 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		// The tests wait for leases most of the time; one for each processor would take long.
+		if err := f.Value.Set("8"); err != nil {
+			panic(err)
+		}
 	}
 	goleak.VerifyTestMain(m)
 }

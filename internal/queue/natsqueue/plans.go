@@ -104,11 +104,15 @@ func (p *plans) put(ctx context.Context, name string, v any) error {
 	if err := errors.Join(json.NewEncoder(w).Encode(v), w.Close()); err != nil {
 		return err
 	}
-	return p.store(ctx, func(ctx context.Context, store jetstream.ObjectStore) error {
+	err = p.store(ctx, func(ctx context.Context, store jetstream.ObjectStore) error {
 		meta := jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}}
 		_, err := store.Put(ctx, meta, bytes.NewReader(b.Bytes()))
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return p.conn.flush(plansStream)
 }
 
 // chunkSize is well below the server's limit on a message, 1 MiB, also in base64.

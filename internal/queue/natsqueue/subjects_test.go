@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -36,7 +35,7 @@ func TestMergeSorted(t *testing.T) {
 // those that stay must all be there, although each one that leaves moves them forward.
 func TestQueuedWhileTasksLeave(t *testing.T) {
 	t.Parallel()
-	c, err := Embedded(t.TempDir(), Config{SyncInterval: time.Minute})
+	c, err := Embedded(t.TempDir(), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

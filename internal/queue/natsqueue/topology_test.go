@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestValidate(t *testing.T) {
 		{Config{Replicas: 2}, "Replicas"},
 		{Config{JournalTTL: time.Second}, "JournalTTL"},
 		{Config{AttemptsTTL: time.Second}, "AttemptsTTL"},
-		{Config{SyncInterval: -1}, "SyncInterval"},
+		{Config{SyncInterval: time.Millisecond}, "SyncInterval"},
 		{Config{CallTimeout: -1}, "CallTimeout"},
 		{Config{CredentialsFile: "a", NKeySeedFile: "b"}, "CredentialsFile"},
 	} {
@@ -139,7 +140,7 @@ func TestConsumerRefusesPrefetch(t *testing.T) {
 func TestEmbeddedFollowsItsConfig(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, cfg := range []Config{{}, {AckWait: lease, MaxAckPending: 3, JournalTTL: time.Hour}, {SyncInterval: time.Minute}} {
+	for _, cfg := range []Config{{}, {AckWait: lease, MaxAckPending: 3, JournalTTL: time.Hour}, {SyncAlways: true}} {
 		c, err := Embedded(dir, cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -307,12 +308,22 @@ func TestConnectWithoutServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	err = c.Check(t.Context())
-	wantUnavailable(t, "check", err)
-	if errors.Is(err, ErrMismatch) {
-		t.Errorf("%q: a server that is away is no mismatch", err)
+	var calls sync.WaitGroup
+	for what, call := range map[string]func() error{
+		"check":   func() error { return c.Check(t.Context()) },
+		"publish": func() error { return c.Queue().Publish(t.Context(), queuetest.Tasks("corpus", "build", 1, 1)) },
+		"queued": func() error {
+			_, err := c.Queue().Queued(t.Context(), queue.Level{Corpus: "corpus", Build: "build", Level: 1})
+			return err
+		},
+	} {
+		calls.Go(func() {
+			err := call()
+			wantUnavailable(t, what, err)
+			if errors.Is(err, ErrMismatch) {
+				t.Errorf("%q: a server that is away is no mismatch", err)
+			}
+		})
 	}
-	wantUnavailable(t, "publish", c.Queue().Publish(t.Context(), queuetest.Tasks("corpus", "build", 1, 1)))
-	_, err = c.Queue().Queued(t.Context(), queue.Level{Corpus: "corpus", Build: "build", Level: 1})
-	wantUnavailable(t, "queued", err)
+	calls.Wait()
 }

@@ -1,0 +1,209 @@
+package natsqueue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/queue/queuetest"
+)
+
+// benchSlots is the default number of slots of one process.
+const benchSlots = 8
+
+func benchConn(b *testing.B) *Conn {
+	b.Helper()
+	c, err := Embedded(b.TempDir(), Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	return c
+}
+
+// BenchmarkTasks is the whole way of tasks that need no work: published, received, done.
+func BenchmarkTasks(b *testing.B) {
+	c := benchConn(b)
+	tasks := queuetest.Tasks("corpus", "build", 1, b.N)
+	b.ResetTimer()
+	if err := c.Queue().Publish(b.Context(), tasks); err != nil {
+		b.Fatal(err)
+	}
+	drain(b, b.N, func(ctx context.Context) error {
+		d, err := c.Queue().Receive(ctx)
+		if err != nil {
+			return err
+		}
+		return d.Done(ctx)
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+}
+
+// BenchmarkRaw is the same in the fewest calls of nats.go that are as safe: asynchronous publishes, Next, DoubleAck.
+func BenchmarkRaw(b *testing.B) {
+	c := benchConn(b)
+	tasks := queuetest.Tasks("corpus", "build", 1, b.N)
+	consumer, err := c.js.Consumer(b.Context(), tasksStream, workers)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	rawPublish(b, c, tasks)
+	drain(b, b.N, func(ctx context.Context) error {
+		msg, err := consumer.Next(jetstream.FetchMaxWait(time.Second))
+		if err != nil {
+			return err
+		}
+		return msg.DoubleAck(ctx)
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+}
+
+func rawPublish(b *testing.B, c *Conn, tasks []queue.Task) {
+	b.Helper()
+	for len(tasks) > 0 {
+		window := tasks[:min(len(tasks), publishWindow)]
+		tasks = tasks[len(window):]
+		var futures []jetstream.PubAckFuture
+		for i := range window {
+			msg, err := taskMsg(&window[i])
+			if err != nil {
+				b.Fatal(err)
+			}
+			future, err := c.js.PublishMsgAsync(msg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			futures = append(futures, future)
+		}
+		for _, future := range futures {
+			select {
+			case <-future.Ok():
+			case err := <-future.Err():
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// drain takes n tasks in benchSlots goroutines.
+func drain(b *testing.B, n int, take func(ctx context.Context) error) {
+	b.Helper()
+	work := make(chan struct{}, n)
+	for range n {
+		work <- struct{}{}
+	}
+	close(work)
+	var slots sync.WaitGroup
+	for range benchSlots {
+		slots.Go(func() {
+			for range work {
+				if err := take(b.Context()); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	slots.Wait()
+}
+
+// BenchmarkPublish publishes 10,000 tasks, the first level of a corpus of 100,000 leaves.
+func BenchmarkPublish(b *testing.B) {
+	for name, cfg := range map[string]Config{"default": {}, "always": {SyncAlways: true}} {
+		b.Run(name, func(b *testing.B) {
+			c, err := Embedded(b.TempDir(), cfg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			for i := 0; b.Loop(); i++ {
+				tasks := queuetest.Tasks("corpus", fmt.Sprint("build", i), 1, 10_000)
+				if err := c.Queue().Publish(b.Context(), tasks); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkOpen opens and closes an embedded queue: what every command pays that needs one.
+func BenchmarkOpen(b *testing.B) {
+	for name, prepare := range map[string]func(c *Conn) error{
+		"empty": func(*Conn) error { return nil },
+		"10000tasks": func(c *Conn) error {
+			return c.Queue().Publish(b.Context(), queuetest.Tasks("corpus", "build", 1, 10_000))
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			dir := b.TempDir()
+			var opening time.Duration
+			open := func() *Conn {
+				start := time.Now()
+				c, err := Embedded(dir, Config{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				opening += time.Since(start)
+				return c
+			}
+			c := open()
+			first := opening
+			if err := prepare(c); err != nil {
+				b.Fatal(err)
+			}
+			if err := c.Close(); err != nil {
+				b.Fatal(err)
+			}
+			opening = 0
+			for b.Loop() {
+				if err := open().Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(first.Milliseconds()), "first-open-ms")
+			b.ReportMetric(float64(opening.Microseconds())/1000/float64(b.N), "open-ms")
+		})
+	}
+}
+
+// BenchmarkSettle is what one task costs a worker in the queue and the journal, one at a time.
+func BenchmarkSettle(b *testing.B) {
+	for name, cfg := range map[string]Config{"default": {}, "always": {SyncAlways: true}} {
+		b.Run(name, func(b *testing.B) {
+			c, err := Embedded(b.TempDir(), cfg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			tasks := queuetest.Tasks("corpus", "build", 1, b.N)
+			if err := c.Queue().Publish(b.Context(), tasks); err != nil {
+				b.Fatal(err)
+			}
+			b.ResetTimer()
+			for range b.N {
+				d, err := c.Queue().Receive(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				task := d.Task()
+				if _, err := c.Journal().Begin(b.Context(), task.Build, task.ID); err != nil {
+					b.Fatal(err)
+				}
+				err = c.Journal().Record(b.Context(), queuetest.JournalKey(task.ID.String()), llm.Entry{Text: "summary"})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := d.Done(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
