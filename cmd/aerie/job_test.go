@@ -295,6 +295,40 @@ func TestScopes(t *testing.T) {
 	}
 }
 
+// TestSameEverywhere: the tree doesn't depend on the number of cores, nor on the order in which documents came in.
+func TestSameEverywhere(t *testing.T) {
+	fixtures := fresh(t)
+	files, err := filepath.Glob(filepath.Join(fixtures, "*.rst"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	var want string
+	for i, cores := range []string{"2", "1", "7"} {
+		home, paths := fmt.Sprint("home", i), slices.Clone(files)
+		if i == 2 {
+			slices.Reverse(paths)
+		}
+		t.Setenv("GOMAXPROCS", cores)
+		for _, path := range paths {
+			if i < 2 {
+				path = fixtures // all at once
+			}
+			start(t, "ingest", path, "--home", home).wait().want(t, exitDone)
+			if i < 2 {
+				break
+			}
+		}
+		start(t, "build", "--home", home).wait().want(t, exitDone)
+		got := start(t, "tree", "--output", "jsonl", "--home", home).wait().want(t, exitDone).stdout
+		if want == "" {
+			want = got
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s cores, run %d: another tree (-first +this)\n%s", cores, i, diff)
+		}
+	}
+}
+
 func TestJudge(t *testing.T) {
 	f := judge(interrupted(), fmt.Errorf("ingest: %w", interrupted().Err()))
 	if f.exit != exitInterrupted {
