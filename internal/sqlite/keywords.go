@@ -1,8 +1,115 @@
 package sqlite
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math"
+	"strings"
+
+	"github.com/aerie-rag/aerie/internal/store"
 )
+
+// Keyword implements [store.Store]. Every match is scored, and filters are applied to all of them, so that no hit is
+// lost to a filter.
+func (st *Store) Keyword(ctx context.Context, corpus string, q store.Query) ([]store.Hit, error) {
+	words := queryWords(q.Text)
+	var hits []store.Hit
+	err := st.query(ctx, corpus, &q, func(s *session, c *collection, t *table, keep func(int) bool) error {
+		if len(words) == 0 {
+			return nil
+		}
+		scores, err := s.bm25(c, t, words)
+		if errors.Is(err, errIndexFormat) {
+			scores, err = s.engineScores(c, t, words)
+		}
+		if err != nil {
+			return err
+		}
+		best := newTop(t.ids, q.Limit)
+		for i, score := range scores {
+			if score > 0 && keep(i) {
+				best.add(scored{i, score})
+			}
+		}
+		hits, err = s.hits(t, best.sorted(), q.With)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: corpus %s: keyword search: %w", corpus, err)
+	}
+	return hits, nil
+}
+
+// posting says how often a row of the table holds a word.
+type posting struct{ row, times int32 }
+
+// bm25 returns the score of every row of a table: for each of the distinct words
+//
+//	log(1 + (N - n + 1/2)/(n + 1/2)) · f(k+1) / (f + k(1 - b + b·len/mean)),  k = 1.2, b = 0.75,
+//
+// with N rows of which n hold the word, f times this one, len words long (Robertson and Zaragoza, "The Probabilistic
+// Relevance Framework: BM25 and Beyond", 2009, eq. 3.15; the 1 keeps a word positive that most rows hold). Words are added
+// in their order, so that a score doesn't depend on how the index is cut into segments.
+func (s *session) bm25(c *collection, t *table, words []string) ([]float64, error) {
+	const k, b = 1.2, 0.75
+	segments, err := s.keywordSegments(c)
+	if err != nil {
+		return nil, err
+	}
+	places, err := s.places(c, segments, words)
+	if err != nil {
+		return nil, err
+	}
+	scores := make([]float64, len(t.nodes))
+	mean := float64(t.allWords) / float64(len(t.nodes))
+	var found []posting
+	for i, word := range words {
+		found = found[:0]
+		at, before := 0, int64(0)
+		err := s.postings(c, segments, places[i], word, func(node int64, times int) {
+			if node < before { // another segment
+				at = 0
+			}
+			before = node
+			var ok bool
+			if at, ok = t.index(node, at); ok {
+				found = append(found, posting{int32(at), int32(times)})
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		n := float64(len(found))
+		idf := math.Log(1 + (float64(len(t.nodes))-n+0.5)/(n+0.5))
+		for _, p := range found {
+			f := float64(p.times)
+			scores[p.row] += idf * f * (k + 1) / (f + k*(1-b+b*float64(t.words[p.row])/mean))
+		}
+	}
+	return scores, nil
+}
+
+// engineScores asks FTS5 for the scores, which takes longer. Each word is quoted, so that it is never an operator.
+func (s *session) engineScores(c *collection, t *table, words []string) ([]float64, error) {
+	scores := make([]float64, len(t.nodes))
+	at := 0
+	query := fmt.Sprintf("SELECT rowid, -bm25(%[1]s) FROM %[1]s WHERE %[1]s MATCH ? ORDER BY rowid", c.keywords)
+	match := `"` + strings.Join(words, `" OR "`) + `"`
+	err := s.rows(query, []any{match}, func(scan func(...any) error) error {
+		var node int64
+		var score float64
+		if err := scan(&node, &score); err != nil {
+			return err
+		}
+		var ok bool
+		if at, ok = t.index(node, at); ok {
+			scores[at] = score
+		}
+		return nil
+	})
+	return scores, err
+}
 
 // createKeywords makes an empty keyword index. The tokenizer only has to split at the spaces that segment puts in. With
 // secure-delete, what is deleted leaves the index at once and not when segments happen to be merged.

@@ -147,9 +147,9 @@ func (p *put) row(r *row) error {
 func (p *put) insert(r *row, document int64, metadata *int64) (added bool, err error) {
 	s, n := p.session, r.node
 	node := p.collection.firstNode + p.collection.next
-	changed, err := s.change(`INSERT INTO nodes (node, corpus, id, level, document, chunk_index, scope, children, tokens, n_leaves, recipe, born, died, metadata)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (corpus, id) DO NOTHING`,
-		node, p.collection.id, n.ID[:], n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, n.NLeaves, n.Recipe, n.Born, n.Died, metadata)
+	changed, err := s.change(`INSERT INTO nodes (node, corpus, id, level, document, chunk_index, scope, children, tokens, words, n_leaves, recipe, born, died, metadata)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (corpus, id) DO NOTHING`,
+		node, p.collection.id, n.ID[:], n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, countWords(r.words), n.NLeaves, n.Recipe, n.Born, n.Died, metadata)
 	if err != nil || changed == 0 {
 		return false, err
 	}

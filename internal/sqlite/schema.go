@@ -46,6 +46,7 @@ CREATE TABLE nodes (
 	scope       TEXT NOT NULL,
 	children    BLOB,                     -- ids, one after the other
 	tokens      INTEGER NOT NULL,
+	words       INTEGER NOT NULL,         -- in the keyword index
 	n_leaves    INTEGER NOT NULL,
 	recipe      TEXT NOT NULL,
 	born        INTEGER NOT NULL,

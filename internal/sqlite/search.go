@@ -29,45 +29,6 @@ func (st *Store) Search(ctx context.Context, corpus string, q store.Query) ([]st
 	return hits, nil
 }
 
-// Keyword implements [store.Store]. The engine scores every match, and filters are applied to all of them, so
-// that no hit is lost to a filter.
-func (st *Store) Keyword(ctx context.Context, corpus string, q store.Query) ([]store.Hit, error) {
-	match := matchQuery(q.Text)
-	var hits []store.Hit
-	err := st.query(ctx, corpus, &q, func(s *session, c *collection, t *table, keep func(int) bool) error {
-		if match == "" {
-			return nil
-		}
-		best := newTop(t.ids, q.Limit)
-		at := 0
-		err := s.rows(fmt.Sprintf("SELECT rowid, -bm25(%[1]s) FROM %[1]s WHERE %[1]s MATCH ?", c.keywords), []any{match},
-			func(scan func(...any) error) error {
-				var node int64
-				var score float64
-				if err := scan(&node, &score); err != nil {
-					return err
-				}
-				i := t.index(node, at) // matches come in the order of row numbers
-				if i >= 0 {
-					at = i
-					if keep(i) {
-						best.add(scored{i, score})
-					}
-				}
-				return nil
-			})
-		if err != nil {
-			return err
-		}
-		hits, err = s.hits(t, best.sorted(), q.With)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("sqlite: corpus %s: keyword search: %w", corpus, err)
-	}
-	return hits, nil
-}
-
 // query calls fn with a corpus's table and the filter, all in one state. An unknown corpus has no hits.
 func (st *Store) query(ctx context.Context, corpus string, q *store.Query, fn func(*session, *collection, *table, func(int) bool) error) error {
 	if err := q.Validate(); err != nil {

@@ -24,6 +24,8 @@ type table struct {
 	metadata  []int32 // 0 for none
 	born      []int32
 	died      []int32
+	words     []int32 // in the keyword index
+	allWords  int64   // the sum of words
 
 	width  int
 	file   *sidecar
@@ -71,13 +73,13 @@ func (st *Store) table(s *session, corpus string) (*table, *collection, error) {
 func (t *table) extended(s *session, c *collection) (*table, error) {
 	u := *t
 	u.next, u.mutations = c.next, c.mutations
-	err := s.rows("SELECT node, id, level, document, metadata, born, died FROM nodes WHERE node >= ? AND node < ? ORDER BY node",
+	err := s.rows("SELECT node, id, level, document, metadata, born, died, words FROM nodes WHERE node >= ? AND node < ? ORDER BY node",
 		[]any{t.first + t.next, c.beyondNodes}, func(scan func(...any) error) error {
 			var node int64
 			var id sql.RawBytes
-			var level, document, born, died int32
+			var level, document, born, died, words int32
 			var metadata sql.Null[int32]
-			if err := scan(&node, &id, &level, &document, &metadata, &born, &died); err != nil {
+			if err := scan(&node, &id, &level, &document, &metadata, &born, &died, &words); err != nil {
 				return err
 			}
 			u.nodes = append(u.nodes, node)
@@ -87,6 +89,8 @@ func (t *table) extended(s *session, c *collection) (*table, error) {
 			u.metadata = append(u.metadata, metadata.V)
 			u.born = append(u.born, born)
 			u.died = append(u.died, died)
+			u.words = append(u.words, words)
+			u.allWords += int64(words)
 			return nil
 		})
 	return &u, err
@@ -221,11 +225,15 @@ func (t *table) keep(filter store.Filter, sel *selection) func(i int) bool {
 	}
 }
 
-// index returns the place of a row number at or after from, or -1.
-func (t *table) index(node int64, from int) int {
-	i, ok := slices.BinarySearch(t.nodes[from:], node)
-	if !ok {
-		return -1
+// index returns the place of a row number at or after from; if it isn't there, the place of the next, and false. It looks
+// nearby first, since postings ascend.
+func (t *table) index(node int64, from int) (int, bool) {
+	lo, step := from, 1
+	for lo+step < len(t.nodes) && t.nodes[lo+step] < node {
+		lo += step
+		step *= 2
 	}
-	return from + i
+	hi := min(lo+step+1, len(t.nodes))
+	i, ok := slices.BinarySearch(t.nodes[lo:hi], node)
+	return lo + i, ok
 }

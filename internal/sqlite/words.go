@@ -140,22 +140,18 @@ func segmentASCII(text string) string {
 	return string(out)
 }
 
-// matchQuery returns the FTS5 query for any of a text's words, or "" if it has none. Each word is quoted, so that
-// it is never an operator.
-func matchQuery(text string) string {
+// queryWords returns the distinct words of a query, in order.
+func queryWords(text string) []string {
 	seen := map[string]bool{}
-	var q strings.Builder
+	var words []string
 	for _, word := range strings.Fields(segment(text, true)) {
-		if seen[word] {
-			continue
+		if !seen[word] {
+			seen[word] = true
+			words = append(words, word)
 		}
-		seen[word] = true
-		if q.Len() > 0 {
-			q.WriteString(" OR ")
-		}
-		q.WriteByte('"')
-		q.WriteString(word)
-		q.WriteByte('"')
 	}
-	return q.String()
+	return words
 }
+
+// countWords returns how many words segment has returned.
+func countWords(words string) int { return strings.Count(words, " ") }

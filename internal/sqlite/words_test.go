@@ -52,16 +52,16 @@ func TestSegmentASCIIAgrees(t *testing.T) {
 	}
 }
 
-func TestMatchQuery(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                       "",
-		"?":                      "",
-		`a OR "b" NOT a NEAR`:    `"a" OR "or" OR "b" OR "not" OR "near"`,
-		"肺癌 cancer":              `"肺癌" OR "cancer"`,
-		`"; DROP TABLE nodes;--`: `"drop" OR "table" OR "nodes"`,
+func TestQueryWords(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                       nil,
+		"?":                      nil,
+		`a OR "b" NOT a NEAR`:    {"a", "or", "b", "not", "near"},
+		"肺癌 cancer 肺癌":           {"肺癌", "cancer"},
+		`"; DROP TABLE nodes;--`: {"drop", "table", "nodes"},
 	} {
-		if got := matchQuery(text); got != want {
-			t.Errorf("query of %q is %q, want %q", text, got, want)
+		if d := cmp.Diff(want, queryWords(text)); d != "" {
+			t.Errorf("words of %q (-want +got):\n%s", text, d)
 		}
 	}
 }
