@@ -166,8 +166,11 @@ func (l *LocalLimiter) spread(wait time.Duration) time.Duration {
 	return time.Duration(l.cfg.Jitter() * float64(min(wait/10, time.Second)))
 }
 
-// sleep waits for a time if it is above 0, or for a change; not beyond the end of ctx.
+// sleep waits for a time, or for a change: whichever is given and comes first. It ends with ctx.
 func sleep(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
+	if wait <= 0 && changed == nil {
+		return
+	}
 	var timer <-chan time.Time
 	if wait > 0 {
 		t := time.NewTimer(wait)

@@ -86,7 +86,7 @@ func timedOut(e *Error) bool { return e.Sent && strings.HasPrefix(e.Message, noA
 // backoff is a random part of a span that doubles with each try.
 func backoff(tries int, jitter func() float64) time.Duration {
 	span := min(firstWait<<min(tries-1, 10), longestWait)
-	return time.Duration((0.1 + 0.9*jitter()) * float64(span))
+	return time.Duration(jitter() * float64(span))
 }
 
 // once makes one call under a reservation and a permit.

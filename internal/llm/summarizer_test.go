@@ -84,6 +84,7 @@ func passage(seed, n int) string {
 // What the acceptance of the whole system asks of this part: an endpoint with a small window that fails in every way at
 // 4 % each; every cluster is summarized, no prompt exceeds the window, no bad answer is kept, and a second run is free.
 func TestEveryClusterIsSummarizedThroughAllFaults(t *testing.T) {
+	t.Parallel()
 	s := llmtest.New(llmtest.Config{ContextTokens: 4096, Faults: llmtest.AllFaults(0.04), Seed: 1})
 	defer s.Close()
 	cfg := summaries(s.URL())
