@@ -126,7 +126,8 @@ func (s *session) dropKeywords(c *collection) error {
 	return s.exec("DROP TABLE " + c.keywords)
 }
 
-// rebuildKeywords makes the keyword index anew from the texts.
+// rebuildKeywords makes the keyword index anew from the texts. A node's number of words stays what it is, which is wrong
+// when the rules of segment have changed; see renewKeywords.
 func (s *session) rebuildKeywords(c *collection) error {
 	if err := s.dropKeywords(c); err != nil {
 		return err
@@ -144,4 +145,42 @@ func (s *session) rebuildKeywords(c *collection) error {
 			}
 			return s.exec(query, node, segment(text, false))
 		})
+}
+
+// renewKeywords builds anew the keyword indexes that were fed under other rules than those of segment now.
+func (s *session) renewKeywords() error {
+	var names []string
+	err := s.rows("SELECT name FROM collections WHERE segmenter <> ?", []any{segmenterVersion}, func(scan func(...any) error) error {
+		var name string
+		err := scan(&name)
+		names = append(names, name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		c, err := s.collection(name)
+		if err != nil {
+			return err
+		}
+		if err := s.rebuildKeywords(c); err != nil {
+			return fmt.Errorf("keyword index of corpus %s: %w", name, err)
+		}
+		err = s.rows("SELECT node, text FROM texts WHERE node >= ? AND node < ?", []any{c.firstNode, c.beyondNodes}, func(scan func(...any) error) error {
+			var node int64
+			var text string
+			if err := scan(&node, &text); err != nil {
+				return err
+			}
+			return s.exec("UPDATE nodes SET words = ? WHERE node = ?", countWords(segment(text, false)), node)
+		})
+		if err == nil {
+			err = s.exec("UPDATE collections SET segmenter = ?, mutations = mutations + 1 WHERE id = ?", segmenterVersion, c.id)
+		}
+		if err != nil {
+			return fmt.Errorf("keyword index of corpus %s: %w", name, err)
+		}
+	}
+	return nil
 }

@@ -106,8 +106,15 @@ CREATE TABLE barriers (
 // migrate creates the schema or brings it up to date, in one transaction.
 func migrate(ctx context.Context, w *writer) error {
 	v, err := version(w.session)
-	if err != nil || v == schemaVersion {
+	if err != nil {
 		return err
+	}
+	if v == schemaVersion {
+		var old int
+		_, err := w.session.row("SELECT count(*) FROM collections WHERE segmenter <> ?", []any{segmenterVersion}, &old)
+		if err != nil || old == 0 {
+			return err
+		}
 	}
 	return w.do(ctx, func(s *session) error {
 		v, err := version(s) // again: another process may have been quicker
@@ -122,7 +129,10 @@ func migrate(ctx context.Context, w *writer) error {
 		if err := s.exec(fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
 			return err
 		}
-		return s.exec(fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
+		if err := s.exec(fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)); err != nil {
+			return err
+		}
+		return s.renewKeywords()
 	})
 }
 

@@ -10,7 +10,8 @@ import (
 )
 
 // segmenterVersion names the rules of segment. A change of the rules needs a new number: an index that was fed
-// under others is built anew from the texts, since entries can only be taken out by the words that put them in.
+// under others is built anew from the texts, since entries can only be taken out by the words that put them in. It needs
+// a new schemaVersion too, so that a program that knows the old rules only doesn't turn the index back.
 const segmenterVersion = 1
 
 // maxWordBytes bounds a word, so that a megabyte of base64 is no word of a megabyte.

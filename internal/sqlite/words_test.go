@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -63,6 +64,59 @@ func TestQueryWords(t *testing.T) {
 		if d := cmp.Diff(want, queryWords(text)); d != "" {
 			t.Errorf("words of %q (-want +got):\n%s", text, d)
 		}
+	}
+}
+
+// An index that was fed under other rules is built anew when the home is opened.
+func TestOldKeywordIndexIsRenewed(t *testing.T) {
+	home := t.TempDir()
+	db := open(t, home, Config{})
+	nodes := []tree.Node{crashLeaf("d", 0), crashLeaf("d", 1)}
+	if err := db.Store().Put(t.Context(), "c", nodes); err != nil {
+		t.Fatal(err)
+	}
+	err := db.write(t.Context(), func(s *session) error { // as if "common" had been no word
+		for i, n := range nodes {
+			rest := strings.TrimPrefix(segment(n.Text, false), " common")
+			for _, query := range []string{
+				"INSERT INTO words_1 (words_1, rowid, words) SELECT 'delete', ?1, ?2",
+				"INSERT INTO words_1 (rowid, words) SELECT ?1, ?3 WHERE ?2 <> ''",
+				"UPDATE nodes SET words = 2 WHERE node = ?1 AND ?2 <> ?3",
+			} {
+				if err := s.exec(query, 1<<sequenceBits+i, segment(n.Text, false), rest); err != nil {
+					return err
+				}
+			}
+		}
+		return s.exec("UPDATE collections SET segmenter = 0")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	search := func(db *DB) int {
+		hits, err := db.Store().Keyword(t.Context(), "c", store.Query{Text: "common", Limit: 5, Filter: store.AnyLevel()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(hits)
+	}
+	if n := search(db); n != 0 {
+		t.Fatalf("%d hits before, so this test says nothing", n)
+	}
+	again := open(t, home, Config{})
+	if n, m := search(db), search(again); n != 2 || m != 2 {
+		t.Errorf("%d hits in the handle that was open, %d in the new one; want 2", n, m)
+	}
+	checkIntegrity(t, again, "c")
+	err = again.read(t.Context(), func(s *session) error {
+		table, _, err := again.store.table(s, "c")
+		if err == nil && !slices.Equal(table.words, []int32{3, 3}) {
+			t.Errorf("numbers of words %v, want 3 each", table.words)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
