@@ -291,7 +291,7 @@ func (c EmbeddingsConfig) RecipeFields() []string {
 	if c.Provider == ProviderLexical {
 		return fields
 	}
-	return append(fields, "embeddings.passage_prefix", c.PassagePrefix, "embeddings.query_prefix", c.QueryPrefix, "embeddings.extra", canonicalJSON(c.Extra))
+	return append(fields, "embeddings.passage_prefix", c.PassagePrefix, "embeddings.extra", canonicalJSON(c.Extra))
 }
 
 // Name is the embedder's, such as "openai/text-embedding-3-small".

@@ -80,6 +80,7 @@ func TestRecipeFields(t *testing.T) {
 		"key":            func(s *llm.SummariesConfig, _ *llm.EmbeddingsConfig) { s.APIKey = "k" },
 		"time-out":       func(s *llm.SummariesConfig, _ *llm.EmbeddingsConfig) { s.Timeout = 1 },
 		"default prompt": func(s *llm.SummariesConfig, _ *llm.EmbeddingsConfig) { s.Prompt = mapreduce.DefaultPrompt },
+		"query prefix":   func(_ *llm.SummariesConfig, e *llm.EmbeddingsConfig) { e.QueryPrefix = "q: " },
 		"batches":        func(_ *llm.SummariesConfig, e *llm.EmbeddingsConfig) { e.BatchItems = 3 },
 	} {
 		s2, e2 := s, e

@@ -152,7 +152,7 @@ func TestLimiterAdaptsConcurrency(t *testing.T) {
 					over := inFlight > 4
 					mu.Unlock()
 					if !over {
-						time.Sleep(time.Second)
+						<-time.After(time.Second)
 					}
 					mu.Lock()
 					inFlight--
