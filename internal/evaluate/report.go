@@ -138,6 +138,9 @@ func baselinesOf(arms []Arm, name string) map[string]int {
 	return out
 }
 
+// intervalDraws is enough for the percentiles of an interval, which need less than a p value far in the tail.
+const intervalDraws = 4000
+
 // compareAll tests every arm against its baseline by one metric on one type of question ("": all), and corrects
 // the p values together.
 func compareAll(cfg Config, questions []Question, arms []Arm, scores [][]Score, baselines map[string]int, kind string, metric Metric) []Comparison {
@@ -167,7 +170,7 @@ func compareAll(cfg Config, questions []Question, arms []Arm, scores [][]Score, 
 			continue
 		}
 		c.Difference /= float64(c.N)
-		c.Low, c.High = Bootstrap(differences, cfg.Resamples, cfg.Confidence, rand.NewPCG(cfg.Seed, 1))
+		c.Low, c.High = Bootstrap(differences, min(cfg.Resamples, intervalDraws), cfg.Confidence, rand.NewPCG(cfg.Seed, 1))
 		if metric == Answered {
 			c.Test, c.P = "mcnemar", McNemar(c.Wins, c.Losses)
 		} else {

@@ -21,7 +21,8 @@ type Config struct {
 	Threshold float64 `json:"threshold"`
 	// Seed is that of the tests' random numbers; 224 by default.
 	Seed uint64 `json:"seed"`
-	// Resamples is the number of draws of a permutation test or a bootstrap, at least 100; 10000 by default.
+	// Resamples is the largest number of draws of a permutation test, at least 100; 100000 by default. No p value is
+	// below its reciprocal, and Holm's method multiplies that by the number of arms.
 	Resamples int `json:"resamples"`
 	// Confidence is that of intervals, between 0 and 1; 0.95 by default.
 	Confidence float64 `json:"confidence"`
@@ -35,7 +36,7 @@ type Config struct {
 
 // NewConfig returns the defaults.
 func NewConfig() Config {
-	return Config{Threshold: 0.8, Seed: 224, Resamples: 10000, Confidence: 0.95}
+	return Config{Threshold: 0.8, Seed: 224, Resamples: 100000, Confidence: 0.95}
 }
 
 // Validate returns a *retrieve.UsageError if a value is out of its range.
