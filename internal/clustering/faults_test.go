@@ -243,7 +243,7 @@ func TestFault21MemoryIsEstimatedFirst(t *testing.T) {
 
 // The estimate is an upper bound, and not a wild one.
 func TestFault21EstimateIsHonest(t *testing.T) {
-	const n, d = 6000, 32
+	const n, d = 2500, 32
 	in := rowsOf(blobs(1, n, d, 100, 0.7), d, 100)
 	for _, mode := range []Mode{Raptor, Reference, KMeans} {
 		cfg := DefaultConfig()

@@ -13,6 +13,11 @@ func All() []*Set {
 	all := []*Set{Portable()}
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
 		all = append(all, avx2())
+		if cpu.X86.HasAVX512F {
+			wide := avx2()
+			wide.Name, wide.MR, wide.NR, wide.tile = "avx512", 12, 32, tile12x32AVX512
+			all = append(all, wide)
+		}
 	}
 	return all
 }
@@ -48,3 +53,6 @@ func pullAVX2(n int, grad, y, points *float32, targets *int32, factor *float32)
 
 //go:noescape
 func stepAVX2(n int, next, y, m, v, grad *float32, rate float32)
+
+//go:noescape
+func tile12x32AVX512(k int, a, b, c *float32, ldc int)

@@ -1,6 +1,7 @@
 package umap
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -30,6 +31,10 @@ func Principal(ctx context.Context, m kernel.Machine, rows kernel.Rows, dim int,
 	if n < 2 || d == 0 {
 		return out, ctx.Err()
 	}
+	if n <= gramRows {
+		gram(m, rows, dim, seed, out)
+		return out, ctx.Err()
+	}
 	p := newPrincipal(m, rows, min(dim+extra, max(d, dim)), seed)
 	for range rounds {
 		orthonormalize(p.basis, d, p.cols)
@@ -53,7 +58,14 @@ type principal struct {
 	cols         int
 	mean         []float64
 	basis, image []float64
+	// partial is the chunks' products, features·MR x panels·NR each, and sums their columns' sums.
+	partial [][]float32
+	sums    []float64
+	memory  []*scratchRows
 }
+
+// scratchRows is one goroutine's memory: packed rows, their products with the basis, packed features.
+type scratchRows struct{ a, y, at []float32 }
 
 func newPrincipal(m kernel.Machine, rows kernel.Rows, cols int, seed uint64) *principal {
 	n, d := rows.Len(), rows.Dim
@@ -95,21 +107,25 @@ func (p *principal) multiply(ctx context.Context) error {
 	mr := p.machine.MR
 	features := kernel.Panels(d, mr)
 	chunks := (n + chunkRows - 1) / chunkRows
-	partial := make([][]float32, chunks) // features·mr x panels·nr each
-	sums := make([]float64, chunks*cols)
-	type scratch struct{ a, y, at []float32 }
-	memory := make([]*scratch, p.machine.Workers)
+	if p.partial == nil {
+		p.partial, p.sums = make([][]float32, chunks), make([]float64, chunks*cols)
+		p.memory = make([]*scratchRows, p.machine.Workers)
+	}
+	partial, sums := p.partial, p.sums
+	clear(sums)
 	err := parallel.For(ctx, p.machine.Workers, chunks, func(w, c int) {
 		lo, hi := c*chunkRows, min((c+1)*chunkRows, n)
 		height := kernel.Panels(hi-lo, mr) * mr
-		if memory[w] == nil {
+		if p.memory[w] == nil {
 			full := kernel.Panels(min(chunkRows, n), mr) * mr
-			memory[w] = &scratch{make([]float32, full*d), make([]float32, full*nr), make([]float32, full*features*mr)}
+			p.memory[w] = &scratchRows{make([]float32, full*d), make([]float32, full*nr), make([]float32, full*features*mr)}
 		}
-		s := memory[w]
+		s := p.memory[w]
 		p.rows.Pack(s.a, lo, hi, mr)
 		transposePanels(s.at, s.a, hi-lo, d, mr)
-		partial[c] = make([]float32, panels*features*mr*nr)
+		if partial[c] == nil {
+			partial[c] = make([]float32, panels*features*mr*nr)
+		}
 		for q := range panels {
 			p.machine.Strip(height/mr, d, s.a, b[q*d*nr:], s.y)
 			for j := 0; j < nr && q*nr+j < cols; j++ {
@@ -177,11 +193,26 @@ func transposePanels(dst, src []float32, n, d, mr int) {
 
 // rotate turns the basis to the axes of the covariance inside its span, largest variance first, and fixes their signs.
 func (p *principal) rotate() {
-	d, cols := p.rows.Dim, p.cols
+	d := p.rows.Dim
+	ritz(p.basis, p.image, d, p.cols)
+	p.basis, p.image = p.image, p.basis
+	for j := range p.cols {
+		axis := p.basis[j*d : (j+1)*d]
+		if largest(axis) < 0 {
+			for t := range axis {
+				axis[t] = -axis[t]
+			}
+		}
+	}
+}
+
+// ritz takes an orthonormal basis (n x cols, column-major) and image = A·basis of a symmetric A, and turns the basis to
+// A's eigenvectors as far as it holds them, written to image. It returns their eigenvalues, falling.
+func ritz(basis, image []float64, n, cols int) []float64 {
 	t := make([]float64, cols*cols)
 	for i := range cols {
 		for j := range cols {
-			t[i*cols+j] = dot(p.basis[i*d:(i+1)*d], p.image[j*d:(j+1)*d])
+			t[i*cols+j] = dot(basis[i*n:(i+1)*n], image[j*n:(j+1)*n])
 		}
 	}
 	for i := range cols {
@@ -195,38 +226,31 @@ func (p *principal) rotate() {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch va, vb := t[a*cols+a], t[b*cols+b]; {
-		case va > vb:
-			return -1
-		case va < vb:
-			return 1
-		}
-		return 0
-	})
-	turned := p.image // its values are no longer needed
-	clear(turned)
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t[b*cols+b], t[a*cols+a]) })
+	values := make([]float64, cols)
+	clear(image)
 	for to, from := range order {
-		axis := turned[to*d : (to+1)*d]
+		values[to] = t[from*cols+from]
+		turned := image[to*n : (to+1)*n]
 		for j := range cols {
 			w := vectors[j*cols+from]
-			for f, v := range p.basis[j*d : (j+1)*d] {
-				axis[f] += float64(w * v)
-			}
-		}
-		largest := 0.0
-		for _, v := range axis {
-			if math.Abs(v) > math.Abs(largest) {
-				largest = v
-			}
-		}
-		if largest < 0 {
-			for f := range axis {
-				axis[f] = -axis[f]
+			for i, v := range basis[j*n : (j+1)*n] {
+				turned[i] += float64(w * v)
 			}
 		}
 	}
-	p.basis, p.image = turned, p.basis
+	return values
+}
+
+// largest returns the element of the largest magnitude, the first among equals.
+func largest(axis []float64) float64 {
+	l := 0.0
+	for _, v := range axis {
+		if math.Abs(v) > math.Abs(l) {
+			l = v
+		}
+	}
+	return l
 }
 
 // project writes the coordinates of all rows on the first dim axes.
