@@ -130,12 +130,12 @@ func (c *Chat) parse(req Request, body []byte) (Reply, error) {
 		}
 		return Reply{}, c.to.notJSON(body, "the reply isn't JSON")
 	}
-	if len(got.Choices) == 0 || len(got.Error) > 0 && string(got.Error) != "null" {
+	if len(got.Choices) == 0 || present(got.Error) {
 		return Reply{}, c.to.refused(200, nil, body)
 	}
 	m := got.Choices[0].Message
 	r := Reply{
-		Text: content(m.Content), Refusal: scalar(m.Refusal), Finish: scalar(got.Choices[0].FinishReason),
+		Text: content(m.Content), Refusal: text(m.Refusal), Finish: scalar(got.Choices[0].FinishReason),
 		Reasoning: scalar(m.ReasoningContent) + scalar(m.Reasoning),
 	}
 	if isErrorText(r.Text) {
@@ -154,10 +154,27 @@ func (c *Chat) parse(req Request, body []byte) (Reply, error) {
 	return r, nil
 }
 
+// present reports whether a field of a reply holds something. Some servers send an empty error with every answer.
+func present(raw json.RawMessage) bool {
+	switch string(raw) {
+	case "", "null", `""`, "{}", "[]", "false", "0":
+		return false
+	}
+	return true
+}
+
+// text reads a JSON string; anything else is none.
+func text(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
 // content reads a message's content: a string, or a list of parts of which those of type text count.
 func content(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
+	if s := text(raw); s != "" {
 		return s
 	}
 	var parts []struct {
@@ -186,7 +203,7 @@ func isErrorText(s string) bool {
 			return false
 		}
 		raw, ok := o["error"]
-		return ok && string(raw) != "null" && string(raw) != `""` || scalar(o["object"]) == "error" || scalar(o["type"]) == "error"
+		return ok && present(raw) || scalar(o["object"]) == "error" || scalar(o["type"]) == "error"
 	}
 	return utf8.RuneCountInString(s) <= 240 && errorLine.MatchString(s)
 }

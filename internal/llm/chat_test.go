@@ -166,7 +166,7 @@ func TestChatRepliesInAllShapes(t *testing.T) {
 			mapreduce.Answer{Text: "One two.", Usage: mapreduce.Usage{Calls: 1, InputTokens: 5, OutputTokens: 2}}},
 		"no usage": {`{"choices":[{"message":{"content":"One two.","reasoning_content":"hm hm"},"finish_reason":"stop"}]}`,
 			mapreduce.Answer{Text: "One two.", Usage: mapreduce.Usage{Calls: 1, InputTokens: 15, OutputTokens: 5}}},
-		"null fields": {`{"error":null,"choices":[{"message":{"content":" One two.\n","refusal":null,"reasoning":null},"finish_reason":null}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`,
+		"null fields": {`{"error":{},"choices":[{"message":{"content":" One two.\n","refusal":false,"reasoning":null},"finish_reason":null}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`,
 			mapreduce.Answer{Text: "One two.", Usage: mapreduce.Usage{Calls: 1, InputTokens: 5, OutputTokens: 2}}},
 	} {
 		base := serve(t, func(w http.ResponseWriter, _ *http.Request, _ map[string]any) { io.WriteString(w, tc.body) })

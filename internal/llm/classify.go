@@ -135,6 +135,9 @@ func rejectedParameter(param, text string) string {
 
 var rejectText = regexp.MustCompile(`unsupported|not supported|does not support|unknown|unrecognized|unexpected|not permitted|extra (inputs|fields)|deprecated|invalid parameter`)
 
+// atOnce stands for an explicit "Retry-After: 0", since 0 says that nothing was said.
+const atOnce = time.Millisecond
+
 // retryAfter returns how long an endpoint asks to wait, from the first of: Retry-After in seconds or as a date, the same
 // as LiteLLM passes it on, when the limits reset, and the words of the message.
 func retryAfter(header http.Header, text string, now time.Time) time.Duration {
@@ -144,7 +147,7 @@ func retryAfter(header http.Header, text string, now time.Time) time.Duration {
 			v = headerFold(header, name)
 		}
 		if d, ok := parseWait(v, now); ok {
-			return d
+			return max(d, atOnce)
 		}
 	}
 	if ms, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {

@@ -21,9 +21,10 @@ func TestClassify(t *testing.T) {
 		want   want
 	}{
 		"429, seconds": {429, http.Header{"Retry-After": {"7"}}, `{"error":{"message":"Slow down."}}`, want{kind: Throttled, after: 7 * time.Second}},
+		"429, at once": {429, http.Header{"Retry-After": {"0"}}, ``, want{kind: Throttled, after: atOnce}},
 		"429, date": {429, http.Header{"Retry-After": {"Fri, 02 Jan 2026 03:05:05 GMT"}}, ``,
 			want{kind: Throttled, after: time.Minute}},
-		"429, date in the past":     {429, http.Header{"Retry-After": {"Fri, 02 Jan 2026 03:00:05 GMT"}}, ``, want{kind: Throttled}},
+		"429, date in the past":     {429, http.Header{"Retry-After": {"Fri, 02 Jan 2026 03:00:05 GMT"}}, ``, want{kind: Throttled, after: atOnce}},
 		"429, passed on by a proxy": {429, http.Header{"llm_provider-retry-after": {"9"}}, ``, want{kind: Throttled, after: 9 * time.Second}},
 		"429, when the empty bucket is full": {429, http.Header{
 			"X-Ratelimit-Remaining-Requests": {"12"}, "X-Ratelimit-Reset-Requests": {"50s"},

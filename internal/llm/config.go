@@ -118,9 +118,6 @@ func (d Deps) filled() Deps {
 	if d.Counter == nil {
 		panic("llm: Deps.Counter is required")
 	}
-	if d.Limiter == nil {
-		d.Limiter = NewLimiter(LimiterConfig{})
-	}
 	if d.Stats == nil {
 		d.Stats = &Stats{}
 	}
@@ -129,6 +126,9 @@ func (d Deps) filled() Deps {
 	}
 	if d.Jitter == nil {
 		d.Jitter = rand.Float64
+	}
+	if d.Limiter == nil {
+		d.Limiter = NewLimiter(LimiterConfig{Jitter: d.Jitter})
 	}
 	return d
 }

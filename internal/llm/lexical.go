@@ -2,10 +2,11 @@ package llm
 
 import (
 	"context"
+	"fmt"
 	"math"
 )
 
-// LexicalWidth is the width of the vectors of [Lexical].
+// LexicalWidth is the width of the vectors of [Lexical], unless another is asked for.
 const LexicalWidth = 384
 
 // LexicalName is the name of [Lexical]. It changes whenever the same text would get another vector.
@@ -26,7 +27,11 @@ const LexicalName = "lexical-1"
 // true inverse document frequencies of the text would do only a little better than the classes.
 //
 // The zero value is ready. Vectors are unit length and a pure function of the text, on every machine.
-type Lexical struct{}
+type Lexical struct {
+	// Width is that of the vectors; 0 means LexicalWidth, which the weights were chosen for. Another serves to
+	// put summaries beside vectors of a model that isn't at hand.
+	Width int
+}
 
 // Weights of the kinds of features, relative to a word.
 const (
@@ -40,13 +45,25 @@ const (
 // nonzeros is the number of dimensions that one feature touches.
 const nonzeros = 16
 
-// Name returns [LexicalName].
-func (Lexical) Name() string { return LexicalName }
+// Name returns [LexicalName], with the width where that isn't LexicalWidth.
+func (l Lexical) Name() string {
+	if l.width() != LexicalWidth {
+		return fmt.Sprintf("%s/%d", LexicalName, l.width())
+	}
+	return LexicalName
+}
+
+func (l Lexical) width() int {
+	if l.Width == 0 {
+		return LexicalWidth
+	}
+	return l.Width
+}
 
 // Embed returns a vector for each passage. A text without any letter or digit gets a vector of its characters; one of
 // white space only gets one too, the same for all of them, since a vector must not be zero.
 func (l Lexical) Embed(ctx context.Context, passages []string) ([][]float32, error) {
-	sketch := newSketch()
+	sketch := newSketch(l.width())
 	out := make([][]float32, len(passages))
 	for i, p := range passages {
 		if i%256 == 0 && ctx.Err() != nil {
@@ -58,8 +75,8 @@ func (l Lexical) Embed(ctx context.Context, passages []string) ([][]float32, err
 }
 
 // EmbedQuery returns the vector of a query.
-func (Lexical) EmbedQuery(_ context.Context, query string) ([]float32, error) {
-	return newSketch().embed(query), nil
+func (l Lexical) EmbedQuery(_ context.Context, query string) ([]float32, error) {
+	return newSketch(l.width()).embed(query), nil
 }
 
 // sketch is the working memory of Lexical.
@@ -67,7 +84,7 @@ type sketch struct {
 	slots []feature // open addressing, a power of two
 	used  []int32   // slots in use, in order of first occurrence, which fixes the order of the float sums
 	buf   []byte
-	acc   [LexicalWidth]float64
+	acc   []float64 // as wide as the vectors
 }
 
 // feature is a hashed feature of the text at hand.
@@ -77,7 +94,9 @@ type feature struct {
 	weight float32
 }
 
-func newSketch() *sketch { return &sketch{slots: make([]feature, 1024)} }
+func newSketch(width int) *sketch {
+	return &sketch{slots: make([]feature, 1024), acc: make([]float64, width)}
+}
 
 func (s *sketch) embed(text string) []float32 {
 	s.reset()
@@ -189,7 +208,7 @@ func (s *sketch) grow() {
 
 // project sums the features' sparse random signs and brings the sum to unit length.
 func (s *sketch) project() []float32 {
-	clear(s.acc[:])
+	clear(s.acc)
 	for _, i := range s.used {
 		f := s.slots[i]
 		w := float64(f.weight) * tfWeight(f.count)
@@ -204,7 +223,7 @@ func (s *sketch) project() []float32 {
 	for _, v := range s.acc {
 		norm += float64(v * v) // the conversion keeps compilers from fusing, which would differ by machine
 	}
-	out := make([]float32, LexicalWidth)
+	out := make([]float32, len(s.acc))
 	if norm == 0 { // signs that cancel out, one text in 2^many
 		out[0] = 1
 		return out
@@ -217,7 +236,7 @@ func (s *sketch) project() []float32 {
 }
 
 func (s *sketch) touch(bits uint32, w float64) {
-	at := uint64(bits>>1) * LexicalWidth >> 31
+	at := uint64(bits>>1) * uint64(len(s.acc)) >> 31
 	if bits&1 == 0 {
 		w = -w
 	}

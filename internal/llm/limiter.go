@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -43,13 +44,15 @@ type LimiterConfig struct {
 	RequestsPerMinute, InputTokensPerMinute, OutputTokensPerMinute int
 	// MaxConcurrent bounds the calls under way at a time; 0 is no bound but the one learned from 429s.
 	MaxConcurrent int
-	// Jitter returns a random number in [0, 1); nil is 0 always.
+	// Jitter returns a random number in [0, 1), by which those that wait for the same moment are spread; nil means that
+	// of math/rand/v2.
 	Jitter func() float64
 }
 
 // Parameters of adaptation.
 const (
-	firstPause   = time.Second // after a 429 that doesn't say how long; doubles with each in a row
+	firstPause   = time.Second           // after a 429 that doesn't say how long; doubles with each in a row
+	leastPause   = 50 * time.Millisecond // after one that does, whatever it says; doubles likewise
 	longestPause = time.Minute
 	backOff      = 0.7 // concurrency after a 429 or a time-out
 )
@@ -112,6 +115,9 @@ func (b *bucket) take(now time.Time, n int) {
 
 // NewLimiter returns a limiter for one process.
 func NewLimiter(cfg LimiterConfig) *LocalLimiter {
+	if cfg.Jitter == nil {
+		cfg.Jitter = rand.Float64
+	}
 	return &LocalLimiter{cfg: cfg, gates: map[string]*gate{}}
 }
 
@@ -160,9 +166,6 @@ func (l *LocalLimiter) Acquire(ctx context.Context, endpoint string, need Need) 
 
 // spread keeps those that wait for the same moment from calling at the same moment.
 func (l *LocalLimiter) spread(wait time.Duration) time.Duration {
-	if l.cfg.Jitter == nil {
-		return 0
-	}
 	return time.Duration(l.cfg.Jitter() * float64(min(wait/10, time.Second)))
 }
 
@@ -254,6 +257,7 @@ func (p *permit) settle(o Outcome) {
 	if pause <= 0 {
 		pause = min(firstPause<<min(g.throttles, 10), longestPause)
 	}
+	pause = max(pause, min(leastPause<<min(g.throttles, 20), longestPause)) // an endpoint that always says "now" is not to be trusted
 	g.throttles++
 	if until := now.Add(pause); until.After(g.notBefore) {
 		g.notBefore = until

@@ -14,6 +14,12 @@ import (
 
 const where = "http://127.0.0.1:8000/v1"
 
+// exact returns a limiter that adds nothing to its waits.
+func exact(cfg LimiterConfig) *LocalLimiter {
+	cfg.Jitter = func() float64 { return 0 }
+	return NewLimiter(cfg)
+}
+
 func acquire(t *testing.T, l Limiter, need Need) Permit {
 	t.Helper()
 	p, err := l.Acquire(t.Context(), where, need)
@@ -26,7 +32,7 @@ func acquire(t *testing.T, l Limiter, need Need) Permit {
 // However the minute is laid, it sees no more than the limit and one second's worth.
 func TestLimiterPacesRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(LimiterConfig{RequestsPerMinute: 120})
+		l := exact(LimiterConfig{RequestsPerMinute: 120})
 		var at []time.Time
 		for range 400 {
 			acquire(t, l, Need{}).Done(Outcome{})
@@ -51,7 +57,7 @@ func TestLimiterPacesRequests(t *testing.T) {
 
 func TestLimiterCountsTokensOfAllCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(LimiterConfig{InputTokensPerMinute: 60_000, OutputTokensPerMinute: 6_000})
+		l := exact(LimiterConfig{InputTokensPerMinute: 60_000, OutputTokensPerMinute: 6_000})
 		start := time.Now()
 		// 10 calls of 6,000 in, 60 a second: 1,000 in a second pass, 100 out a second. The input is what counts.
 		var wg sync.WaitGroup
@@ -68,7 +74,7 @@ func TestLimiterCountsTokensOfAllCalls(t *testing.T) {
 
 func TestLimiterSettlesEstimates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(LimiterConfig{OutputTokensPerMinute: 600})
+		l := exact(LimiterConfig{OutputTokensPerMinute: 600})
 		start := time.Now()
 		for range 5 {
 			acquire(t, l, Need{0, 200}).Done(Outcome{Used: Need{100, 10}}) // estimated at 20 s, used 1 s
@@ -86,7 +92,7 @@ func TestLimiterSettlesEstimates(t *testing.T) {
 
 func TestLimiterObeys429(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(LimiterConfig{})
+		l := exact(LimiterConfig{})
 		p, q := acquire(t, l, Need{}), acquire(t, l, Need{})
 		p.Done(Outcome{Throttled: true, RetryAfter: 30 * time.Second})
 		start := time.Now()
@@ -114,7 +120,7 @@ func TestLimiterObeys429(t *testing.T) {
 // A 429 that doesn't say how long doubles the pause each time, up to a minute, and a success ends that.
 func TestLimiterBacksOffByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(LimiterConfig{})
+		l := exact(LimiterConfig{})
 		var pauses []time.Duration
 		for range 9 {
 			before := time.Now()
@@ -136,10 +142,25 @@ func TestLimiterBacksOffByItself(t *testing.T) {
 	})
 }
 
+// "Retry-After: 0", again and again, must not become a loop of requests.
+func TestLimiterDistrustsRetryAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := exact(LimiterConfig{})
+		start := time.Now()
+		for range 12 {
+			acquire(t, l, Need{}).Done(Outcome{Throttled: true, RetryAfter: time.Millisecond})
+		}
+		// 50 ms, doubling: 50 * (2^11 - 1) ms less what is over a minute.
+		if took := time.Since(start); took < 90*time.Second {
+			t.Errorf("12 requests within %s", took)
+		}
+	})
+}
+
 // An endpoint that takes four calls at a time and throttles more: concurrency settles near four.
 func TestLimiterAdaptsConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(LimiterConfig{})
+		l := exact(LimiterConfig{})
 		var mu sync.Mutex
 		inFlight, throttled, done := 0, 0, 0
 		var wg sync.WaitGroup
@@ -175,7 +196,7 @@ func TestLimiterAdaptsConcurrency(t *testing.T) {
 
 func TestLimiterMaxConcurrent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(LimiterConfig{MaxConcurrent: 2})
+		l := exact(LimiterConfig{MaxConcurrent: 2})
 		first := acquire(t, l, Need{})
 		acquire(t, l, Need{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -200,7 +221,7 @@ func TestLimiterMaxConcurrent(t *testing.T) {
 // Endpoints have limits of their own.
 func TestLimiterKeepsEndpointsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(LimiterConfig{RequestsPerMinute: 1})
+		l := exact(LimiterConfig{RequestsPerMinute: 1})
 		start := time.Now()
 		for _, name := range []string{"a", "b", "c"} {
 			p, err := l.Acquire(t.Context(), name, Need{})

@@ -50,7 +50,7 @@ func fails(e Error) func(Request) (Reply, error) {
 
 func testDeps() Deps {
 	return Deps{
-		Counter: words{}, Stats: &Stats{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Jitter: func() float64 { return 1 },
+		Limiter: exact(LimiterConfig{}), Counter: words{}, Stats: &Stats{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Jitter: func() float64 { return 1 },
 	}.filled()
 }
 

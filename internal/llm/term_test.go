@@ -139,7 +139,7 @@ func TestProjectionKeepsCosines(t *testing.T) {
 	sparse := make([]map[uint64]float64, len(texts))
 	dense := make([][]float32, len(texts))
 	for i, text := range texts {
-		s := newSketch()
+		s := newSketch(LexicalWidth)
 		dense[i] = s.embed(text)
 		sparse[i] = map[uint64]float64{}
 		for _, at := range s.used {

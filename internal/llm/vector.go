@@ -39,7 +39,7 @@ func (e *Embeddings) parse(raw []byte) (rows []row, tokens int, err error) {
 		}
 		return nil, 0, e.to.notJSON(raw, "the reply isn't JSON")
 	}
-	if reply.Data == nil || len(reply.Error) > 0 && string(reply.Error) != "null" {
+	if reply.Data == nil || present(reply.Error) {
 		return nil, 0, e.to.refused(200, nil, raw)
 	}
 	rows = make([]row, len(reply.Data))
