@@ -57,7 +57,7 @@ func wantNoPlan(t *testing.T, c *Conn, level queue.Level) {
 
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	eachServer(t, func(t *testing.T, c *Conn, restart func() *Conn) {
+	eachServer(t, lease, func(t *testing.T, c *Conn, restart func() *Conn) {
 		small, large := planOf("my corpus", "build", 1, 2), planOf("my corpus", "build", 2, 20_000)
 		wantNoPlan(t, c, small.Of())
 		stopped := &levels.Plan{Corpus: "my corpus", Build: "build", Level: 3, Stopped: "too few nodes"}
@@ -198,7 +198,7 @@ func TestPlanIsReadWhileReplaced(t *testing.T) {
 
 func TestTreeRecords(t *testing.T) {
 	t.Parallel()
-	eachServer(t, func(t *testing.T, c *Conn, restart func() *Conn) {
+	eachServer(t, lease, func(t *testing.T, c *Conn, restart func() *Conn) {
 		if _, err := c.Plans().Tree(t.Context(), "my corpus"); !errors.Is(err, levels.ErrNotFound) {
 			t.Fatalf("got error %v, want %v", err, levels.ErrNotFound)
 		}

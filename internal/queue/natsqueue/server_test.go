@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,38 +55,49 @@ func goOutput(t *testing.T, args ...string) string {
 
 // process is a nats-server of its own.
 type process struct {
-	t      *testing.T
-	binary string
-	dir    string
-	port   int
-	cmd    *exec.Cmd
+	t       *testing.T
+	binary  string
+	dir     string
+	address string // of the first start, and of every one after
+	cmd     *exec.Cmd
 }
 
 // startProcess starts a server with an empty store on a free port of the loopback interface.
 func startProcess(t *testing.T) *process {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{t: t, binary: serverBinary(t), dir: t.TempDir(), port: listener.Addr().(*net.TCPAddr).Port}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	config := fmt.Sprintf("listen: \"127.0.0.1:%d\"\njetstream { store_dir: %q, sync_interval: always }\n", p.port, p.dir)
-	if err := os.WriteFile(filepath.Join(p.dir, "nats.conf"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	p := &process{t: t, binary: serverBinary(t), dir: t.TempDir(), address: "127.0.0.1:-1"}
 	p.start()
 	t.Cleanup(p.kill)
 	return p
 }
 
-func (p *process) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", p.port) }
+func (p *process) url() string { return "nats://" + p.address }
 
-// start returns when the server is ready.
+// start returns when the server is ready. The port may be taken for a moment by somebody's outgoing connection.
 func (p *process) start() {
 	p.t.Helper()
+	var log string
+	for range 100 {
+		var ready bool
+		if ready, log = p.launch(); ready {
+			return
+		}
+		p.kill()
+		if !strings.Contains(log, "address already in use") {
+			break
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	p.t.Fatalf("nats-server did not start:\n%s", log)
+}
+
+// launch starts the server and reads its log until it is ready, or has ended.
+func (p *process) launch() (ready bool, log string) {
+	p.t.Helper()
+	config := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: always }\n", p.address, p.dir)
+	if err := os.WriteFile(filepath.Join(p.dir, "nats.conf"), []byte(config), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
 	p.cmd = exec.Command(p.binary, "-c", filepath.Join(p.dir, "nats.conf"))
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
@@ -96,16 +106,19 @@ func (p *process) start() {
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	var log strings.Builder
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
-		log.WriteString(lines.Text() + "\n")
-		if strings.Contains(lines.Text(), "Server is ready") {
+		line := lines.Text()
+		log += line + "\n"
+		if _, address, ok := strings.Cut(line, "Listening for client connections on "); ok {
+			p.address = address
+		}
+		if strings.Contains(line, "Server is ready") {
 			go io.Copy(io.Discard, stderr) // ends with the process
-			return
+			return true, log
 		}
 	}
-	p.t.Fatalf("nats-server did not start:\n%s", log.String())
+	return false, log
 }
 
 // kill ends the server as kill -9 does.
@@ -141,8 +154,13 @@ func (p *process) restart() {
 	p.start()
 }
 
-// connect returns a client, whose streams exist.
+// connect returns a client under the default lease of a minute. Its streams exist.
 func (p *process) connect(t *testing.T) *Conn {
+	t.Helper()
+	return p.connectLease(t, 0)
+}
+
+func (p *process) connectLease(t *testing.T, lease time.Duration) *Conn {
 	t.Helper()
 	c, err := Connect(p.url(), Config{AckWait: lease})
 	if err != nil {
@@ -161,12 +179,12 @@ func (p *process) connect(t *testing.T) *Conn {
 
 func TestServerQueue(t *testing.T) {
 	t.Parallel()
-	queuetest.Run(t, func(t *testing.T) queuetest.Opened {
+	queuetest.Run(t, func(t *testing.T, lease time.Duration) queuetest.Opened {
 		p := startProcess(t)
-		c := p.connect(t)
+		c := p.connectLease(t, lease)
 		return queuetest.Opened{
-			Queue: c.Queue(), Lease: lease,
-			Second:  func() queue.Queue { return p.connect(t).Queue() },
+			Queue:   c.Queue(),
+			Second:  func() queue.Queue { return p.connectLease(t, lease).Queue() },
 			Restart: func() queue.Queue { p.restart(); return c.Queue() },
 		}
 	})

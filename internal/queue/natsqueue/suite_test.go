@@ -9,10 +9,16 @@ import (
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
 )
 
-// lease is the lease of the suites' queues: the server looks for expired ones about as often.
+// lease is one that tests wait out.
 const lease = time.Second
 
+// embedded opens a queue under the default lease of a minute, which outlives every test.
 func embedded(t *testing.T, dir string) *Conn {
+	t.Helper()
+	return embeddedLease(t, dir, 0)
+}
+
+func embeddedLease(t *testing.T, dir string, lease time.Duration) *Conn {
 	t.Helper()
 	c, err := Embedded(dir, Config{AckWait: lease})
 	if err != nil {
@@ -28,16 +34,16 @@ func embedded(t *testing.T, dir string) *Conn {
 
 func TestEmbeddedQueue(t *testing.T) {
 	t.Parallel()
-	queuetest.Run(t, func(t *testing.T) queuetest.Opened {
+	queuetest.Run(t, func(t *testing.T, lease time.Duration) queuetest.Opened {
 		dir := t.TempDir()
-		c := embedded(t, dir)
+		c := embeddedLease(t, dir, lease)
 		return queuetest.Opened{
-			Queue: c.Queue(), Lease: lease, DropsLeases: true,
+			Queue: c.Queue(), DropsLeases: true,
 			Restart: func() queue.Queue {
 				if err := c.Close(); err != nil {
 					t.Fatal(err)
 				}
-				return embedded(t, dir).Queue()
+				return embeddedLease(t, dir, lease).Queue()
 			},
 		}
 	})

@@ -13,11 +13,12 @@ import (
 
 // TestFlakyWithoutFaults: the decorator itself keeps the contract.
 func TestFlakyWithoutFaults(t *testing.T) {
-	Run(t, func(*testing.T) Opened {
-		m := NewMemory(MemoryConfig{Lease: 500 * time.Millisecond})
+	t.Parallel()
+	Run(t, func(_ *testing.T, lease time.Duration) Opened {
+		m := NewMemory(MemoryConfig{Lease: lease})
 		f := NewFlaky(m, func(int, Op, tree.ID) Fault { return None })
 		return Opened{
-			Queue: f, Lease: 500 * time.Millisecond, DropsLeases: true,
+			Queue: f, DropsLeases: true,
 			Restart: func() queue.Queue { m.Restart(); return f },
 		}
 	})

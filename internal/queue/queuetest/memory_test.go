@@ -13,10 +13,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestMemory(t *testing.T) {
-	Run(t, func(*testing.T) Opened {
-		m := NewMemory(MemoryConfig{Lease: 500 * time.Millisecond})
+	t.Parallel()
+	Run(t, func(_ *testing.T, lease time.Duration) Opened {
+		m := NewMemory(MemoryConfig{Lease: lease})
 		return Opened{
-			Queue: m, Lease: 500 * time.Millisecond, DropsLeases: true,
+			Queue: m, DropsLeases: true,
 			Restart: func() queue.Queue { m.Restart(); return m },
 		}
 	})
