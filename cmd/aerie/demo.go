@@ -130,7 +130,7 @@ func (c *cli) demoAsk(ctx context.Context, h *home, result *demoResult) error {
 			return err
 		}
 	}
-	retriever, err := h.retriever(ctx)
+	retriever, _, err := h.retriever(ctx)
 	if err != nil {
 		return err
 	}

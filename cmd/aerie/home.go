@@ -70,7 +70,7 @@ func (c *cli) open() (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &home{c: c, dir: c.home, cfg: c.cfg, db: db, counter: corpus.NewCounter(), base: workingDir()}, nil
+	return &home{c: c, dir: c.home, cfg: c.cfg, db: db, counter: corpus.NewCounter(), base: baseFolder(c.home)}, nil
 }
 
 func (h *home) close() {
@@ -212,30 +212,31 @@ func lockedHint(err error) error {
 	return err
 }
 
-// retriever returns one that embeds queries as the corpus was embedded. Nobody knows by name which model made vectors
-// that were brought along, so there the width must do.
-func (h *home) retriever(ctx context.Context) (*retrieve.Retriever, error) {
+// retriever returns one that embeds queries as the corpus was embedded. Nobody knows by name which model made vectors that
+// were brought along, so there the width must do. The built-in embedder surely isn't that model: byWords then says that
+// words should be compared and not vectors.
+func (h *home) retriever(ctx context.Context) (r *retrieve.Retriever, byWords bool, err error) {
 	record, err := h.record(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	embedder, err := h.embedder()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if record.Embedder == ingest.Given {
-		h.warnBroughtAlong(record, embedder)
+	byWords = h.broughtAlong(record)
+	switch {
+	case byWords:
+		embedder = givenEmbedder{llm.Lexical{Width: record.Width}}
+	case record.Embedder == ingest.Given:
 		embedder = givenEmbedder{embedder}
 	}
-	return retrieve.New(retrieve.Config{}, h.store(), h.db.Corpora(), embedder), nil
+	return retrieve.New(retrieve.Config{}, h.store(), h.db.Corpora(), embedder), byWords, nil
 }
 
-// warnBroughtAlong warns where vectors of two models are about to be compared because they happen to be equally wide.
-func (h *home) warnBroughtAlong(record *levels.Corpus, embedder llm.Embedder) {
-	if record.Embedder == ingest.Given && embedder.Name() == llm.LexicalName && record.Width == llm.LexicalWidth {
-		h.c.warn("corpus %s holds vectors that were brought along, of a model that isn't %s; what is embedded now lands far from what "+
-			"it means, until embeddings names that model", record.Name, llm.LexicalName)
-	}
+// broughtAlong reports whether the corpus has vectors of a model that isn't configured.
+func (h *home) broughtAlong(record *levels.Corpus) bool {
+	return record.Embedder == ingest.Given && h.cfg.Embeddings.Provider == llm.ProviderLexical
 }
 
 // givenEmbedder passes for the one that made the vectors which were brought along.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -163,11 +164,19 @@ func (c *cli) delete(ctx context.Context, documents []string, all, yes bool) err
 	return err
 }
 
-// workingDir is what ids of files are relative to.
-func workingDir() string {
-	dir, err := os.Getwd()
+// baseFolder is what ids of files are relative to: the working directory, or the folder above it that holds the home, if
+// that is named .aerie: such a folder is a project's, and a file in it has one id from wherever it is named.
+func baseFolder(home string) string {
+	here, err := os.Getwd()
 	if err != nil {
 		return ""
 	}
-	return dir
+	if home, err = filepath.Abs(home); err != nil {
+		return here
+	}
+	holder := filepath.Dir(home)
+	if below, err := filepath.Rel(holder, here); err == nil && filepath.IsLocal(below) && filepath.Base(home) == ".aerie" {
+		return holder
+	}
+	return here
 }

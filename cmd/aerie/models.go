@@ -133,7 +133,12 @@ func (h *home) checkEmbedder(ctx context.Context, m *models) error {
 		return usagef("set embeddings as they were, or ingest into another --corpus",
 			"corpus %q holds vectors of %s, but embeddings are configured as %s, and the two can't be mixed", record.Name, record.Embedder, name)
 	}
-	h.warnBroughtAlong(record, m.summaryEmbedder)
+	if h.broughtAlong(record) && !m.ownEmbedder {
+		m.summaryEmbedder = llm.Lexical{Width: record.Width}
+		h.c.warn("corpus %s holds vectors that were brought along, and embeddings doesn't name their model: summaries are embedded by %s, "+
+			"which places them well among each other and not among the leaves", record.Name, m.summaryEmbedder.Name())
+		return nil
+	}
 	vectors, err := m.summaryEmbedder.Embed(ctx, []string{"width"})
 	if err != nil {
 		return err

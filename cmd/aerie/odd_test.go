@@ -137,8 +137,10 @@ func TestBroughtAlong(t *testing.T) {
 		vectors = append(vectors, llmtest.Vector(text, 64))
 	}
 	aerieStdin(t, rows(texts, vectors), "ingest", "-").want(t, exitDone)
-	checkRefusal(t, aerie(t, "query", "rivers").want(t, exitUsage), []string{"64 numbers", "384"})
-	checkRefusal(t, aerie(t, "build").want(t, exitUsage), []string{"64 numbers", "384"})
+	narrow := llmtest.New(llmtest.Config{Width: 32})
+	defer narrow.Close()
+	other := []string{"--embeddings.provider", "openai", "--embeddings.model", "e", "--embeddings.base_url", narrow.URL()}
+	checkRefusal(t, aerie(t, append([]string{"build"}, other...)...).want(t, exitUsage), []string{"64 numbers", "32"})
 	words := decode[retrieve.Result](t, aerie(t, "query", "rivers", "--alpha", "0", "-o", "json").want(t, exitDone))
 	model := []string{"--embeddings.provider", "openai", "--embeddings.model", "e", "--embeddings.base_url", s.URL(), "-o", "json"}
 	built := decode[coordinator.Report](t, aerie(t, append([]string{"build"}, model...)...).want(t, exitDone))

@@ -21,6 +21,7 @@ import (
 // queryOptions are the flags of aerie query as they are typed.
 type queryOptions struct {
 	req                retrieve.Request
+	alpha              bool // --alpha was typed
 	mode, pack, fusion string
 	minLevel, maxLevel int
 	where              []string
@@ -38,7 +39,8 @@ func (c *cli) queryCommand() *cobra.Command {
 			if err := o.settle(cmd.Flags()); err != nil {
 				return err
 			}
-			return c.query(cmd.Context(), o.req, args)
+			o.alpha = cmd.Flags().Changed("alpha")
+			return c.query(cmd.Context(), o, args)
 		},
 	}
 	o.flags(cmd.Flags())
@@ -135,16 +137,21 @@ func oneOfWords[T ~string](words []T) string {
 	return strings.Join(list, " | ")
 }
 
-func (c *cli) query(ctx context.Context, req retrieve.Request, args []string) error {
+func (c *cli) query(ctx context.Context, o queryOptions, args []string) error {
+	req := o.req
 	h, err := c.openExisting()
 	if err != nil {
 		return err
 	}
 	defer h.close()
 	req.Corpus = c.cfg.Corpus
-	retriever, err := h.retriever(ctx)
+	retriever, byWords, err := h.retriever(ctx)
 	if err != nil {
 		return err
+	}
+	if byWords && !o.alpha && req.Mode != retrieve.Traversal {
+		req.Alpha = 0
+		c.warn("corpus %s holds vectors that were brought along, and embeddings doesn't name their model: the query is compared by its words", req.Corpus)
 	}
 	if len(args) == 1 && args[0] == "-" {
 		return c.queryStdin(ctx, retriever, req)
