@@ -9,6 +9,9 @@ import (
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
+// contextSpan is how far apart, in chunks, leaves of a document still speak for one another.
+const contextSpan = 2
+
 // relevance turns the scores of a sorted pool into relevances: 1 for the best, and for another
 //
 //	exp(sharpness · (score - best) / (4 · spread)),
@@ -16,15 +19,21 @@ import (
 // where spread is the standard deviation of the first width scores. Measured in spreads, the distance means the same
 // whatever the scale of the scores: cosines of one embedder lie between 0.3 and 0.6, of another between 0.8 and
 // 0.9. Summaries are worth weight times that.
-func relevance(pool []*candidate, width int, sharpness, weight float64) {
+//
+// Before that, a leaf's score is raised by context times the height of its best neighbor in the document, two chunks
+// away at most, above the last of the first width: what an answer needs often stands beside what the question
+// resembles.
+func relevance(pool []*candidate, width int, req *Request, weight float64) {
 	if len(pool) == 0 {
 		return
 	}
-	best, spread := pool[0].score, deviation(pool[:min(width, len(pool))])
-	for _, c := range pool {
+	width = min(width, len(pool))
+	lifted := inContext(pool, pool[width-1].score, req.Context)
+	best, spread := slices.Max(lifted), deviation(lifted[:width])
+	for i, c := range pool {
 		c.parts.Relevance = 1
 		if spread > 0 {
-			c.parts.Relevance = math.Exp(sharpness * (c.score - best) / (4 * spread))
+			c.parts.Relevance = math.Exp(req.Sharpness * (lifted[i] - best) / (4 * spread))
 		}
 		if !c.node.IsLeaf() {
 			c.parts.Relevance *= weight
@@ -32,16 +41,41 @@ func relevance(pool []*candidate, width int, sharpness, weight float64) {
 	}
 }
 
-// deviation returns the standard deviation of the scores.
-func deviation(cs []*candidate) float64 {
+// inContext returns the scores of a pool, those of leaves raised by their neighbors' height above low.
+func inContext(pool []*candidate, low, context float64) []float64 {
+	type place struct {
+		document string
+		chunk    int
+	}
+	at := make(map[place]float64, len(pool))
+	for _, c := range pool {
+		if c.node.IsLeaf() {
+			at[place{c.node.DocumentID, c.node.ChunkIndex}] = c.score
+		}
+	}
+	lifted := make([]float64, len(pool))
+	for i, c := range pool {
+		height := 0.0
+		for d := -contextSpan; c.node.IsLeaf() && d <= contextSpan; d++ {
+			if score, known := at[place{c.node.DocumentID, c.node.ChunkIndex + d}]; known && d != 0 {
+				height = max(height, score-low)
+			}
+		}
+		lifted[i] = c.score + context*height
+	}
+	return lifted
+}
+
+// deviation returns the standard deviation of values, of which there is at least one.
+func deviation(values []float64) float64 {
 	mean, sum := 0.0, 0.0
-	for _, c := range cs {
-		mean += c.score / float64(len(cs))
+	for _, v := range values {
+		mean += v / float64(len(values))
 	}
-	for _, c := range cs {
-		sum += (c.score - mean) * (c.score - mean)
+	for _, v := range values {
+		sum += (v - mean) * (v - mean)
 	}
-	return math.Sqrt(sum / float64(len(cs)))
+	return math.Sqrt(sum / float64(len(values)))
 }
 
 // packCoverage chooses the candidates that together say most of what is relevant. With a set S chosen, a term t is
@@ -54,8 +88,13 @@ func deviation(cs []*candidate) float64 {
 // from an earlier step is an upper bound, and only the node with the largest bound is computed anew (Minoux,
 // "Accelerated greedy algorithms for maximizing submodular set functions", 1978). A node that adds nothing, such as a
 // summary whose own sources were chosen, is never taken. The result is sorted by score.
-func packCoverage(pool []*candidate, budget, topK int) []*candidate {
+//
+// With humble set, a summary isn't more relevant than the leaves of the pool in what it has in common with them.
+func packCoverage(pool []*candidate, budget, topK int, humble bool) []*candidate {
 	cover := newCover(pool)
+	if humble {
+		cover.humble()
+	}
 	queue := make(gainQueue, 0, len(pool))
 	for i, c := range pool {
 		c.fate = NoRoom
@@ -114,6 +153,8 @@ func cost(c *candidate, budget, topK int) float64 {
 type cover struct {
 	pool  []*candidate
 	terms [][]int32 // of each candidate, distinct, in order of the text
+	// own holds the relevance of each term of a candidate; nil where it is the candidate's for all of them.
+	own [][]float64
 	// weight of each term, the relevance that covers it, and which candidate does (-1: none).
 	weight   []float64
 	relevant []float64
@@ -127,7 +168,7 @@ type cover struct {
 // what several relevant nodes say is more likely to matter, and what every node of the pool says tells nothing. Pool
 // statistics do as well as those of the whole corpus here, and cost no index.
 func newCover(pool []*candidate) *cover {
-	v := &cover{pool: pool, terms: make([][]int32, len(pool))}
+	v := &cover{pool: pool, terms: make([][]int32, len(pool)), own: make([][]float64, len(pool))}
 	vocabulary := map[string]int32{}
 	var count []float64
 	var last []int // the candidate that held a term last
@@ -159,11 +200,48 @@ func newCover(pool []*candidate) *cover {
 	return v
 }
 
+// ownWords is what the relevance of a summary is worth in a term that no leaf of the pool holds.
+const ownWords = 0.5
+
+// humble bounds the relevance of summaries term by term. The vector of a summary stands for all that it touches upon, and
+// the query may resemble one part of it; which part the leaves tell. For a term that leaves of the pool hold too, a
+// summary is as relevant as the best of these at most, and for another it counts half.
+func (v *cover) humble() {
+	best := make([]float64, len(v.weight))
+	for i, c := range v.pool {
+		for _, t := range v.terms[i] {
+			if c.node.IsLeaf() {
+				best[t] = max(best[t], c.parts.Relevance)
+			}
+		}
+	}
+	for i, c := range v.pool {
+		if c.node.IsLeaf() {
+			continue
+		}
+		v.own[i] = make([]float64, len(v.terms[i]))
+		for k, t := range v.terms[i] {
+			v.own[i][k] = min(c.parts.Relevance, best[t])
+			if best[t] == 0 {
+				v.own[i][k] = ownWords * c.parts.Relevance
+			}
+		}
+	}
+}
+
+// relevance is that of the term at a place in a candidate's list.
+func (v *cover) relevance(i, place int) float64 {
+	if v.own[i] != nil {
+		return v.own[i][place]
+	}
+	return v.pool[i].parts.Relevance
+}
+
 // gain is what a candidate would add.
 func (v *cover) gain(i int) float64 {
 	sum := 0.0
-	for _, t := range v.terms[i] {
-		if more := v.pool[i].parts.Relevance - v.relevant[t]; more > 0 {
+	for place, t := range v.terms[i] {
+		if more := v.relevance(i, place) - v.relevant[t]; more > 0 {
 			sum += v.weight[t] * more
 		}
 	}
@@ -172,8 +250,8 @@ func (v *cover) gain(i int) float64 {
 
 // add chooses a candidate.
 func (v *cover) add(i int) {
-	for _, t := range v.terms[i] {
-		if r := v.pool[i].parts.Relevance; r > v.relevant[t] {
+	for place, t := range v.terms[i] {
+		if r := v.relevance(i, place); r > v.relevant[t] {
 			v.relevant[t], v.owner[t] = r, int32(i)
 		}
 	}

@@ -29,17 +29,18 @@ func texts(cs []*candidate) []string {
 
 func packed(budget, topK int, nodes ...tree.Node) []string {
 	pool := candidates(nodes...)
-	relevance(pool, len(pool), 3, 0.8)
-	return texts(packCoverage(pool, budget, topK))
+	relevance(pool, len(pool), &Request{Sharpness: 3}, 0.8)
+	return texts(packCoverage(pool, budget, topK, true))
 }
 
 // Scores 0.8, 0.6, 0.4, 0.2: their standard deviation is sqrt(0.05).
 func TestRelevance(t *testing.T) {
+	req := &Request{Sharpness: 3}
 	var pool []*candidate
 	for i, score := range []float64{0.8, 0.6, 0.4, 0.2} {
 		pool = append(pool, &candidate{score: score, node: tree.Node{Level: i / 3}})
 	}
-	relevance(pool, 4, 3, 0.8)
+	relevance(pool, 4, req, 0.8)
 	step := math.Exp(-3 * 0.2 / (4 * math.Sqrt(0.05)))
 	for i, want := range []float64{1, step, step * step, 0.8 * step * step * step} {
 		if got := pool[i].parts.Relevance; math.Abs(got-want) > 1e-12 {
@@ -47,11 +48,32 @@ func TestRelevance(t *testing.T) {
 		}
 	}
 	same := []*candidate{{score: 0.5}, {score: 0.5}}
-	relevance(same, 2, 3, 0.8)
+	relevance(same, 2, req, 0.8)
 	if same[0].parts.Relevance != 1 || same[1].parts.Relevance != 1 {
 		t.Errorf("equal scores are equally relevant, got %v and %v", same[0].parts.Relevance, same[1].parts.Relevance)
 	}
-	relevance(nil, 10, 3, 0.8)
+	relevance(nil, 10, req, 0.8)
+}
+
+// What stands beside a relevant leaf in its document is lifted, up to two chunks away; summaries are not.
+func TestLeavesSpeakForTheirNeighbors(t *testing.T) {
+	node := func(document string, chunk, level int) tree.Node {
+		return tree.Node{DocumentID: document, ChunkIndex: chunk, Level: level}
+	}
+	pool := []*candidate{
+		{score: 0.9, node: node("a", 5, 0)},
+		{score: 0.6, node: node("a", 7, 0)}, // two beside the first
+		{score: 0.5, node: node("a", 8, 0)}, // three beside it, one beside the second
+		{score: 0.4, node: node("b", 6, 0)},
+		{score: 0.3, node: node("a", 4, 1)},
+		{score: 0.1, node: node("c", 0, 0)},
+	}
+	got := inContext(pool, 0.1, 0.5)
+	for i, want := range []float64{0.9 + 0.25, 0.6 + 0.4, 0.5 + 0.25, 0.4, 0.3, 0.1} {
+		if math.Abs(got[i]-want) > 1e-12 {
+			t.Errorf("score %d is lifted to %v, want %v", i, got[i], want)
+		}
+	}
 }
 
 func TestCoverageDoesNotRepeatItself(t *testing.T) {
@@ -72,9 +94,17 @@ func TestCoverageLeavesOutASummaryOfChosenChildren(t *testing.T) {
 	if diff := gocmp.Diff([]string{a.Text, b.Text, far.Text}, packed(100, 0, a, b, s, far)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// With no child at hand the summary is worth its tokens.
-	if diff := gocmp.Diff([]string{s.Text, far.Text}, packed(100, 0, s, far)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+}
+
+// A summary that resembles the query claims no more for a word than the leaves that hold it: its gain is theirs.
+func TestASummaryIsNotMoreRelevantThanItsLeaves(t *testing.T) {
+	weak, s := leaf("d", 0, "sun", at(0.1)), summary("sun own", at(0.9), leaf("d", 0, "sun", at(0.1)))
+	pool := candidates(weak, s)
+	relevance(pool, 2, &Request{Sharpness: 3}, 0.8)
+	v := newCover(pool)
+	v.humble()
+	if got := []float64{v.relevance(0, 0), v.relevance(0, 1)}; got[0] != pool[1].parts.Relevance || got[1] != 0.4 {
+		t.Errorf("the summary's words are worth %v, want %v and 0.4", got, pool[1].parts.Relevance)
 	}
 }
 

@@ -198,23 +198,49 @@ func referenceSimilarity(pool []scored, req Request) []tree.ID {
 
 // referenceCoverage computes every gain at every step, from the chosen nodes alone.
 func referenceCoverage(pool []scored, req Request) []tree.ID {
-	mean, variance := 0.0, 0.0
-	for _, n := range pool {
-		mean += n.score / float64(len(pool))
+	score := make([]float64, len(pool))
+	mean, variance, best := 0.0, 0.0, math.Inf(-1)
+	for i, n := range pool {
+		score[i] = n.score
+		height := 0.0
+		for _, m := range pool {
+			if apart := m.ChunkIndex - n.ChunkIndex; n.Level == 0 && m.Level == 0 && m.DocumentID == n.DocumentID && (apart == 1 || apart == -1 || apart == 2 || apart == -2) {
+				height = max(height, m.score-pool[len(pool)-1].score)
+			}
+		}
+		score[i] += req.Context * height
+		best = max(best, score[i])
+		mean += score[i] / float64(len(pool))
 	}
-	for _, n := range pool {
-		variance += (n.score - mean) * (n.score - mean) / float64(len(pool))
+	for i := range pool {
+		variance += (score[i] - mean) * (score[i] - mean) / float64(len(pool))
 	}
+	equal := req.Mode == Blend || req.Mode == Boost
 	relevance := make([]float64, len(pool))
 	holders := map[string][]int{}
 	for i, n := range pool {
-		relevance[i] = math.Exp(req.Sharpness * (n.score - pool[0].score) / (4 * math.Sqrt(variance)))
-		if n.Level > 0 && req.Mode != Blend && req.Mode != Boost {
+		relevance[i] = math.Exp(req.Sharpness * (score[i] - best) / (4 * math.Sqrt(variance)))
+		if n.Level > 0 && !equal {
 			relevance[i] *= req.SummaryWeight
 		}
 		for _, word := range distinct(n.Text) {
 			holders[word] = append(holders[word], i)
 		}
+	}
+	in := func(i int, word string) float64 { // the relevance of a word in a node
+		if pool[i].Level == 0 || equal {
+			return relevance[i]
+		}
+		leaves := 0.0
+		for _, j := range holders[word] {
+			if pool[j].Level == 0 {
+				leaves = max(leaves, relevance[j])
+			}
+		}
+		if leaves == 0 {
+			return relevance[i] / 2
+		}
+		return min(relevance[i], leaves)
 	}
 	weight := map[string]float64{}
 	for word, nodes := range holders {
@@ -236,10 +262,10 @@ func referenceCoverage(pool []scored, req Request) []tree.ID {
 				covered := 0.0
 				for _, j := range holders[word] {
 					if slices.Contains(places, j) {
-						covered = max(covered, relevance[j])
+						covered = max(covered, in(j, word))
 					}
 				}
-				gain += weight[word] * max(0, relevance[i]-covered)
+				gain += weight[word] * max(0, in(i, word)-covered)
 			}
 			price := 0.0
 			if req.Budget > 0 {

@@ -5,7 +5,8 @@ type Mode string
 
 // The modes. All of them honor MinLevel, MaxLevel, Documents and Metadata.
 const (
-	// Collapsed searches all levels at once. When packed by coverage, a summary counts by SummaryWeight.
+	// Collapsed searches all levels at once. When packed by coverage, a summary counts by SummaryWeight, and isn't taken
+	// for more relevant than the leaves that say the same.
 	Collapsed Mode = "collapsed"
 	// Traversal walks down from the roots: of the nodes at hand the PerLevel best are kept, their children are at
 	// hand on the next level. The winners of every level are candidates, or with LeavesOnly those of level 0.
@@ -91,7 +92,7 @@ type Request struct {
 	// all: at least 1 (which shows what happens without), 3 by default.
 	Candidates int `json:"candidates"`
 
-	// PerLevel is how many nodes mode Traversal keeps of each level, at least 1, 10 by default.
+	// PerLevel is how many nodes mode Traversal keeps of each level, at least 1, 40 by default.
 	PerLevel int `json:"per_level"`
 	// LeavesOnly makes the leaves that mode Traversal arrives at the only hits.
 	LeavesOnly bool `json:"leaves_only"`
@@ -100,8 +101,11 @@ type Request struct {
 	// has room for more, more are fetched.
 	Pool int `json:"pool"`
 	// Sharpness says how fast relevance falls with the distance to the best hit: a node that is four standard
-	// deviations of the pool below it is worth exp(-Sharpness) of it. At least 0; 3 by default.
+	// deviations of the pool below it is worth exp(-Sharpness) of it. At least 0; 2.5 by default.
 	Sharpness float64 `json:"sharpness"`
+	// Context is how much the leaves beside a leaf in its document add to its relevance when packed by coverage; at
+	// least 0, 0.4 by default.
+	Context float64 `json:"context"`
 	// SummaryWeight is the factor on the relevance of summaries when packed by coverage, in the modes but Blend and
 	// Boost; above 0, 0.8 by default.
 	SummaryWeight float64 `json:"summary_weight"`
@@ -117,8 +121,8 @@ type Request struct {
 func NewRequest(corpus, query string) Request {
 	return Request{
 		Corpus: corpus, Query: query, Mode: Collapsed, Pack: Coverage, Budget: 2000,
-		Alpha: 1, Fusion: Relative, Boost: 1.1, Candidates: 3, PerLevel: 10,
-		Pool: 150, Sharpness: 3, SummaryWeight: 0.8,
+		Alpha: 1, Fusion: Relative, Boost: 1.1, Candidates: 3, PerLevel: 40,
+		Pool: 150, Sharpness: 2.5, Context: 0.4, SummaryWeight: 0.8,
 	}
 }
 
@@ -139,7 +143,7 @@ func (r *Request) Unused(names ...string) []string {
 			used = r.Mode != Traversal
 		case "fusion":
 			used = r.Mode != Traversal && r.Alpha > 0 && r.Alpha < 1
-		case "sharpness":
+		case "sharpness", "context":
 			used = r.Pack == Coverage
 		case "summary_weight":
 			used = r.Pack == Coverage && r.Mode != Blend && r.Mode != Boost

@@ -317,6 +317,8 @@ func TestValidate(t *testing.T) {
 		"boost is +Inf":              func(r *Request) { r.Boost = inf },
 		"sharpness is -1":            func(r *Request) { r.Sharpness = -1 },
 		"sharpness is +Inf":          func(r *Request) { r.Sharpness = inf },
+		"context is -0.5":            func(r *Request) { r.Context = -.5 },
+		"context is NaN":             func(r *Request) { r.Context = nan },
 		"summary-weight is 0":        func(r *Request) { r.SummaryWeight = 0 },
 		"min-level is -1":            func(r *Request) { r.MinLevel = ptr(-1) },
 		"max-level is -1":            func(r *Request) { r.MaxLevel = ptr(-1) },

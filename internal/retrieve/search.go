@@ -156,12 +156,13 @@ func (s *search) pack(ctx context.Context, pool []*candidate, limit int) ([]*can
 	if err := s.load(ctx, pool); err != nil {
 		return nil, err
 	}
+	equal := s.req.Mode == Blend || s.req.Mode == Boost
 	weight := s.req.SummaryWeight
-	if s.req.Mode == Blend || s.req.Mode == Boost {
+	if equal {
 		weight = 1
 	}
-	relevance(pool, s.req.Pool, s.req.Sharpness, weight)
-	return packCoverage(pool, s.req.Budget, s.req.TopK), nil
+	relevance(pool, s.req.Pool, s.req, weight)
+	return packCoverage(pool, s.req.Budget, s.req.TopK, !equal), nil
 }
 
 // load reads texts and metadata. A node that is gone stays unloaded.

@@ -41,6 +41,9 @@ func (r *Request) Validate() error {
 	if !(r.Sharpness >= 0) || math.IsInf(r.Sharpness, 0) {
 		bad.add("sharpness is %v: it must be a finite number of at least 0", r.Sharpness)
 	}
+	if !(r.Context >= 0) || math.IsInf(r.Context, 0) {
+		bad.add("context is %v: it must be a finite number of at least 0", r.Context)
+	}
 	if !(r.SummaryWeight > 0) || math.IsInf(r.SummaryWeight, 0) {
 		bad.add("summary-weight is %v: it must be a finite number above 0", r.SummaryWeight)
 	}

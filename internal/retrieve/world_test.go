@@ -162,7 +162,7 @@ func randomWorld(t *testing.T, seed uint64, n int) *world {
 	}
 	var all []tree.Node
 	for i := range n {
-		l := leaf(fmt.Sprintf("d%d", i%4), i, text(), vector())
+		l := leaf(fmt.Sprintf("d%d", i/3%4), i, text(), vector()) // neighbors now and then
 		if i%3 == 0 {
 			l.Metadata = map[string]any{"kind": "x"}
 		}
