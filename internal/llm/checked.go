@@ -18,11 +18,17 @@ const (
 	// answerTries is how often an answer is asked for that was empty, cut off or only reasoning, as long as that is the
 	// exception with this model. Where it is the rule, the second try is the last.
 	answerTries = 5
+	// rescues is how many answers must have needed the second or third try, and be three in four of all, before calls start
+	// with the output tokens that these took.
+	rescues = 6
 )
 
 // Checked is a Summarizer that asks a Model and examines what it answers. An answer that is empty, cut off or only
 // reasoning is asked for once more with more output tokens. If that fails too, and most answers of the model are good,
 // it is asked for a few times more: then the fault lies in the moment and not in the text. A refusal is final.
+//
+// A model that reasons before each answer would be asked twice each time; once that is clear, calls start with the larger
+// number of tokens. What it says doesn't change by that: what was refused before was cut off.
 type Checked struct {
 	model   Model
 	window  int // tokens
@@ -31,7 +37,9 @@ type Checked struct {
 	stats   *Stats
 	log     *slog.Logger
 
-	good, bad atomic.Int64 // answers at first sight, and those that were given up
+	good, bad atomic.Int64 // answers that were taken, and those that were given up
+	rescued   atomic.Int64 // of the good, those that needed more output tokens
+	start     atomic.Int64 // the factor of the output tokens that calls start with; 0 is 1
 }
 
 func newChecked(model Model, cfg SummariesConfig, deps Deps) *Checked {
@@ -47,6 +55,7 @@ func (c *Checked) Summarize(ctx context.Context, call mapreduce.Call) (mapreduce
 	if req.PromptTokens == 0 {
 		req.PromptTokens = c.counter.Count(req.Prompt)
 	}
+	req.MaxOutputTokens = max(call.MaxOutputTokens, min(int(c.start.Load())*call.MaxOutputTokens, c.room(req)))
 	var usage mapreduce.Usage
 	for try := 1; ; try++ {
 		reply, err := c.model.Complete(ctx, req)
@@ -57,7 +66,7 @@ func (c *Checked) Summarize(ctx context.Context, call mapreduce.Call) (mapreduce
 		c.watchInput(req, reply)
 		reason := examine(&reply)
 		if reason == "" {
-			c.good.Add(1)
+			c.learn(req.MaxOutputTokens, call.MaxOutputTokens)
 			c.watchLength(call, reply)
 			return mapreduce.Answer{Text: reply.Text, Usage: usage}, nil
 		}
@@ -91,9 +100,27 @@ func (c *Checked) larger(req Request, first, try int) int {
 	if try > 1 {
 		factor = largestOutput
 	}
+	return max(req.MaxOutputTokens, min(factor*first, c.room(req)))
+}
+
+// room returns what the window leaves for output.
+func (c *Checked) room(req Request) int {
 	prompt := max(int(math.Ceil(float64(req.PromptTokens)*(1+c.margin))), mapreduce.Guess(req.Prompt))
-	room := c.window - mapreduce.MessageTokens - prompt
-	return max(req.MaxOutputTokens, min(factor*first, room))
+	return c.window - mapreduce.MessageTokens - prompt
+}
+
+// learn counts a good answer and what it took.
+func (c *Checked) learn(took, first int) {
+	good := c.good.Add(1)
+	if took <= first {
+		return
+	}
+	n := c.rescued.Add(1)
+	if c.start.Load() == 0 && n >= rescues && 4*n >= 3*good {
+		c.start.Store(int64((took + first - 1) / first))
+		c.log.Warn("the model needs more output tokens than it may use; calls start with more from now on, which costs less than asking twice",
+			"max_output_tokens", first, "start", took)
+	}
 }
 
 func (c *Checked) advice(reason Reason, req Request, reply Reply) string {

@@ -270,3 +270,35 @@ func TestCheckedCountsLongAnswersAndShortenedPrompts(t *testing.T) {
 		t.Errorf("%d shortened, %v", deps.Stats.Shortened.Load(), err)
 	}
 }
+
+// A model that always reasons: after six answers that needed more tokens, no call starts with fewer.
+func TestCheckedLearnsThatAModelReasons(t *testing.T) {
+	reasons := func(req Request) (Reply, error) {
+		if req.MaxOutputTokens < 200 {
+			return Reply{Text: "<think>hm", Finish: "length", InputTokens: 100, OutputTokens: 100}, nil
+		}
+		return Reply{Text: "<think>hm</think>Good.", Finish: "stop", InputTokens: 100, OutputTokens: 120}, nil
+	}
+	s := &script{}
+	for range 40 {
+		s.steps = append(s.steps, reasons)
+	}
+	c := newChecked(s, checkedConfig(), testDeps())
+	for range 10 {
+		if a, err := c.Summarize(t.Context(), call()); err != nil || a.Text != "Good." {
+			t.Fatalf("%q, %v", a.Text, err)
+		}
+	}
+	if want := 6*2 + 4; len(s.asked) != want {
+		t.Errorf("%d calls, want %d", len(s.asked), want)
+	}
+	// A prompt that leaves less room than that gets what there is.
+	k := call()
+	k.Texts = []string{strings.TrimSpace(strings.Repeat("wo ", 650))}
+	if _, err := c.Summarize(t.Context(), k); kindOf(err) != BadAnswer {
+		t.Errorf("got %v", err)
+	}
+	if got := s.asked[16].MaxOutputTokens; got < 100 || got > 130 {
+		t.Errorf("started with %d", got)
+	}
+}
