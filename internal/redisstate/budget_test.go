@@ -111,7 +111,9 @@ func TestLitellm27639LeakedReservationsRunOut(t *testing.T) {
 	if err := b.s.client.HSet(t.Context(), reserved, "leaked", fmt.Sprintf("80 0 %d", time.Now().UnixMilli()-1)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Reserve(t.Context(), "next", charge(50, 0)); err != nil {
+	ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := b.Reserve(ctx, "next", charge(50, 0)); err != nil {
 		t.Errorf("Reserve after the reservation has run out: %v", err)
 	}
 	// The process wasn't dead after all: what it has spent counts.

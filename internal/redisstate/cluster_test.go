@@ -123,6 +123,20 @@ func TestCluster(t *testing.T) {
 		}
 		spent(t, b, 100, 0)
 	})
+	t.Run("AccessControl", func(t *testing.T) {
+		for _, one := range servers {
+			args := []any{"ACL", "SETUSER", "aerie", "reset", "on", ">s3cret"}
+			for _, r := range strings.Fields(rights) {
+				args = append(args, r)
+			}
+			must(t, one.client(t).Do(t.Context(), args...).Err())
+		}
+		s := connect(t, Config{URL: urls, User: "aerie", Password: "s3cret"})
+		for i := range 10 {
+			must(t, s.Barrier().Open(t.Context(), queue.Level{Corpus: "c", Build: fmt.Sprint(i), Level: 1}, "digest", 1))
+		}
+		must(t, s.Corpora().Drop(t.Context(), "c"))
+	})
 	t.Run("SlotsMove", func(t *testing.T) { slotsMove(t, servers) })
 	t.Run("OneServerIsKilled", func(t *testing.T) {
 		s := connect(t, Config{URL: urls, Prefix: t.Name()})
@@ -273,7 +287,7 @@ func ageCluster(t *testing.T, s *State, d time.Duration) {
 // A Sentinel names its master, and another one after the first has died.
 func TestSentinel(t *testing.T) {
 	t.Parallel()
-	master := startServer(t)
+	master := startServer(t, "--repl-diskless-sync-delay", "0")
 	replica := startServer(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(master.port))
 	raw := replica.client(t)
 	tick := time.NewTicker(10 * time.Millisecond)

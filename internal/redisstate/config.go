@@ -165,7 +165,8 @@ func parseURL(text string) (place, error) {
 // parseHost returns host:port of a host that may lack its port.
 func parseHost(text string) (string, error) {
 	u, err := url.Parse("redis://" + text)
-	if err != nil || u.Hostname() == "" || u.Host != text {
+	bare := err == nil && strings.Contains(u.Hostname(), ":") && text[0] != '[' // an IPv6 address without brackets
+	if err != nil || bare || u.Hostname() == "" || u.Host != text {
 		return "", errors.New("redisstate: the host is missing or no host:port; the URL looks like redis://host:6379")
 	}
 	port := u.Port()

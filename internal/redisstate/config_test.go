@@ -44,6 +44,7 @@ func TestValidateRefuses(t *testing.T) {
 		"no host":             {func(c *Config) { c.URL = "redis://" }, "the host is missing"},
 		"a port only":         {func(c *Config) { c.URL = "redis://:6379" }, "the host is missing"},
 		"one host is missing": {func(c *Config) { c.URL = "redis://a,,b" }, "the host is missing"},
+		"bare IPv6":           {func(c *Config) { c.URL = "redis://::1" }, "no host:port"},
 		"port 0":              {func(c *Config) { c.URL = "redis://h:0" }, "port 0 is not from 1 to 65535"},
 		"port of letters":     {func(c *Config) { c.URL = "redis://h:s3cret" }, "no host:port"},
 		"options":             {func(c *Config) { c.URL = "redis://:s3cret@h?db=1" }, "takes no options"},
@@ -81,7 +82,7 @@ func TestValidateRefuses(t *testing.T) {
 
 // FuzzParseURL: nothing panics, and what is taken has a server with a port.
 func FuzzParseURL(f *testing.F) {
-	for _, text := range []string{"redis://u:p@h:1,[::1]:2/3", "rediss://h/m", "redis://@", "redis://%", "redis://h:/", "redis://[", "://", "redis://\x00"} {
+	for _, text := range []string{"redis://u:p@h:1,[::1]:2/3", "rediss://h/m", "redis://@", "redis://%", "redis://h:/", "redis://[", "://", "redis://\x00", "redis://::"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	mrand "math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -20,9 +21,9 @@ const (
 	// and a burst, so that no minute sees more requests than the limit, wherever it starts. Tokens may exceed
 	// theirs by one call: one that is larger than the burst is let through and paid off afterwards.
 	burst = time.Second
-	// firstThrottle and longestThrottle bound the pause after a 429 that doesn't say how long; it doubles with
-	// each in a row.
-	firstThrottle, longestThrottle = time.Second, time.Minute
+	// firstThrottle is the pause after a 429 that doesn't say how long, leastThrottle that after one that does, whatever
+	// it says. Both double with each 429 in a row, up to longestThrottle.
+	firstThrottle, leastThrottle, longestThrottle = time.Second, 50 * time.Millisecond, time.Minute
 	// longestPoll is how long a call waits before it looks again: tokens may have been given back.
 	longestPoll = 5 * time.Second
 	// callLife is how long a call that was never returned is remembered.
@@ -59,6 +60,9 @@ type lane struct {
 
 // Limiter returns the fleet's limits. Processes that share an endpoint should be configured with the same.
 func (s *State) Limiter(cfg llm.LimiterConfig) *Limiter {
+	if cfg.Jitter == nil {
+		cfg.Jitter = mrand.Float64
+	}
 	l := &Limiter{
 		s: s, cfg: cfg, lanes: map[string]*lane{},
 		own: llm.NewLimiter(llm.LimiterConfig{MaxConcurrent: cfg.MaxConcurrent, Jitter: cfg.Jitter}),
@@ -141,9 +145,7 @@ func (l *Limiter) take(ctx context.Context, n *lane, p *permit) error {
 		wait := time.Duration(us[0]) * time.Microsecond
 		l.note(func() { n.until, n.why = time.Now().Add(wait), out.text(2) })
 		// Processes that were told the same moment come back spread over a part of the wait.
-		if l.cfg.Jitter != nil {
-			wait += time.Duration(l.cfg.Jitter() * float64(min(wait/10, time.Second)))
-		}
+		wait += time.Duration(l.cfg.Jitter() * float64(min(wait/10, time.Second)))
 		if err := l.s.pause(ctx, min(wait, longestPoll)); err != nil {
 			return err
 		}
@@ -215,9 +217,12 @@ func (p *permit) done(ctx context.Context, o llm.Outcome) error {
 	case o.Unsent || o.TimedOut:
 		how = "other"
 	}
-	retry := min(max(o.RetryAfter, 0), math.MaxInt32*time.Second)
+	retry, least := min(max(o.RetryAfter, 0), math.MaxInt32*time.Second), leastThrottle
+	if retry == 0 {
+		least = firstThrottle
+	}
 	args := slices.Concat(p.l.pers, back, []any{
-		how, retry.Microseconds(), firstThrottle.Microseconds(), longestThrottle.Microseconds(), callLife.Milliseconds(),
+		how, retry.Microseconds(), least.Microseconds(), longestThrottle.Microseconds(), callLife.Milliseconds(),
 	})
 	_, err := p.l.s.run(ctx, p.l.s.scripts.give, p.l.keys(p.endpoint, p.id), args...)
 	return err

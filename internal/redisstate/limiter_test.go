@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -14,93 +14,6 @@ import (
 )
 
 const endpoint = "http://127.0.0.1:8000/v1"
-
-// clock is the time of a limiter's test. It moves by moving what is kept in Redis back, which to a bucket is the same.
-type clock struct {
-	t     *testing.T
-	l     *Limiter
-	moved time.Duration
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.t.Helper()
-	c.moved += d
-	key := c.l.keys(endpoint, "")[0]
-	fields, err := c.l.s.client.HGetAll(c.t.Context(), key).Result()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for name, value := range fields {
-		at, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if name != "throttles" {
-			if err := c.l.s.client.HSet(c.t.Context(), key, name, at-d.Microseconds()).Err(); err != nil {
-				c.t.Fatal(err)
-			}
-		}
-	}
-}
-
-// now is the time since the start of the test, as the buckets see it.
-func (c *clock) now(start time.Time) time.Duration { return time.Since(start) + c.moved }
-
-// tryTake asks once; wait is 0 if the call was let through.
-func tryTake(t *testing.T, l *Limiter, id string, need llm.Need) (wait time.Duration, why string) {
-	t.Helper()
-	args := append(append([]any{}, l.pers...), need.InputTokens, need.OutputTokens, burst.Microseconds(), callLife.Milliseconds())
-	out, err := l.s.run(t.Context(), l.s.scripts.take, l.keys(endpoint, id), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.word() == "ok" {
-		return 0, ""
-	}
-	us, err := out.numbers(1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(us[0]) * time.Microsecond, out.text(2)
-}
-
-// admission is a call that was let through.
-type admission struct {
-	at     time.Duration
-	tokens int
-}
-
-// greedy calls as soon as it may, until so much time has passed on the clock.
-func greedy(t *testing.T, l *Limiter, span time.Duration, need func(i int) llm.Need) []admission {
-	t.Helper()
-	c, start := &clock{t: t, l: l}, time.Now()
-	var all []admission
-	for i := 0; c.now(start) < span; {
-		n := need(i)
-		wait, _ := tryTake(t, l, fmt.Sprint(i), n)
-		if wait > 0 {
-			c.advance(wait)
-			continue
-		}
-		all = append(all, admission{c.now(start), n.InputTokens})
-		i++
-	}
-	return all
-}
-
-// busiest returns the most calls and tokens of any minute, wherever it starts.
-func busiest(all []admission) (calls, tokens int) {
-	for i := range all {
-		n, sum := 0, 0
-		// A call is timed after its script: the script's own time is a little earlier.
-		for j := i; j < len(all) && all[j].at < all[i].at+time.Minute-20*time.Millisecond; j++ {
-			n++
-			sum += all[j].tokens
-		}
-		calls, tokens = max(calls, n), max(tokens, sum)
-	}
-	return calls, tokens
-}
 
 // infiniflow/ragflow#6941: requests over the limit abort builds. No minute sees more than the limit, wherever it starts,
 // and what the limit allows is used.
@@ -292,6 +205,21 @@ func TestPauseDoublesWith429sInARow(t *testing.T) {
 	if got := paused(); got != time.Second {
 		t.Errorf("the first 429 after a success: the pause is %v, want 1 s", got)
 	}
+
+	// An endpoint that always says "at once" is heard with 50, 100, 200 … ms; this is the sixth in a row.
+	for i := range 5 {
+		c.advance(2 * time.Minute)
+		p := &permit{l: l, endpoint: endpoint, id: fmt.Sprint("at once", i)}
+		if wait, _ := tryTake(t, l, p.id, p.need); wait != 0 {
+			t.Fatal(wait)
+		}
+		if err := p.done(t.Context(), llm.Outcome{Throttled: true, RetryAfter: time.Millisecond}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := paused(); got != 1600*time.Millisecond {
+		t.Errorf("an endpoint that says \"at once\" for the sixth time: the pause is %v, want 1.6 s", got)
+	}
 }
 
 // The estimate is corrected by what a call took, once, also when the reply to the correction is lost.
@@ -317,11 +245,15 @@ func TestEstimatesAreCorrectedOnce(t *testing.T) {
 			t.Errorf("%s: the debt is %v, want about %v", what, got, want)
 		}
 	}
-	if _, err := l.Acquire(t.Context(), endpoint, llm.Need{}); err != nil { // the script is known
+	first, err := l.Acquire(t.Context(), endpoint, llm.Need{})
+	if err != nil {
 		t.Fatal(err)
 	}
+	first.Done(llm.Outcome{}) // now both scripts are known, and a reply that is lost is that of a script's run
 	proxy.losing(oddScripts())
-	p, err := l.Acquire(t.Context(), endpoint, llm.Need{InputTokens: 10_000, OutputTokens: 5_000})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // one that is taken twice would wait longer
+	defer cancel()
+	p, err := l.Acquire(ctx, endpoint, llm.Need{InputTokens: 10_000, OutputTokens: 5_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +299,7 @@ func (nothing) Done(llm.Outcome) {}
 // While Redis is away no call is made and none fails: the error is one that gives the task back without counting.
 func TestLimiterWithoutRedis(t *testing.T) {
 	server := startServer(t)
-	s := connect(t, Config{URL: server.url(), Patience: 100 * time.Millisecond, Timeout: 100 * time.Millisecond})
+	s := connect(t, Config{URL: server.url(), Patience: 100 * time.Millisecond, Timeout: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 	l := s.Limiter(llm.LimiterConfig{RequestsPerMinute: 60})
 	p, err := l.Acquire(t.Context(), endpoint, llm.Need{})
 	if err != nil {

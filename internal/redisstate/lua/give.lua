@@ -3,8 +3,8 @@
 -- KEYS: bucket, the call
 -- ARGV: for requests, input and output tokens the time that one takes to refill in us (0: no limit);
 --       what comes back of the three, below 0 if the call took more than was thought, '' for all that was taken;
---       ok | throttled | other; how long the endpoint asks to wait in us, 0 if it doesn't say; the first and the
---       longest pause for that case in us; how long a bucket lives in ms
+--       ok | throttled | other; how long the endpoint asks to wait in us, 0 if it doesn't say; the least pause in us,
+--       which doubles with each 429 in a row, and the longest; how long a bucket lives in ms
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local call = redis.call('HMGET', KEYS[2], 'at', 'input', 'output')
@@ -43,10 +43,9 @@ if ARGV[7] == 'ok' then
   return {'ok'}
 end
 local pause = tonumber(ARGV[8])
-if pause == 0 and news then
-  pause = math.min(ARGV[9] * 2 ^ math.min(throttles, 20), tonumber(ARGV[10]))
-end
 if news then
+  -- Whatever the endpoint says: one that always says "now" is not to be trusted.
+  pause = math.max(pause, math.min(ARGV[9] * 2 ^ math.min(throttles, 20), tonumber(ARGV[10])))
   redis.call('HSET', KEYS[1], 'throttles', throttles + 1, 'throttled_at', string.format('%.0f', now))
 end
 if now + pause > barred then
