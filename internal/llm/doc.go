@@ -4,15 +4,19 @@
 // # Summaries
 //
 // [Chat] makes one call to an endpoint and returns what came back, with errors sorted by what the caller must do
-// ([Error], [Kind]). [Checked] puts the answer through a chain of checks and asks once more with more output tokens
-// where the model spent them on reasoning. [Journaled] looks each call up before it is made and records it after the
-// checks, so that no finished call is paid for twice and no refused answer is ever kept. [Limited] waits for the
-// fleet's limits and the build's budget before a call, and settles both after it. [NewSummarizer] puts these together:
+// ([Error], [Kind]). [Patient] waits for the fleet's limits ([Limiter]) and the build's budget ([Budget]) before a call,
+// settles both after it, and makes a call again that was throttled or failed in passing. [Checked] puts the answer
+// through a chain of checks and asks again with more output tokens where the model spent them on reasoning. [Journaled]
+// looks each call up before it is made and records it after the checks, so that no finished call is paid for twice and
+// no refused answer is ever kept. [NewSummarizer] puts these together:
 //
-//	Journaled( Checked( Limited( Chat )))
+//	Journaled( Checked( Patient( Chat )))
 //
-// Each is a mapreduce.Summarizer or a [Model], so any of them can be tested alone or left out. [Extractive] is the
-// built-in summarizer: it chooses sentences, and writes none.
+// The outer two are mapreduce.Summarizers, the inner two are [Model]s, so each can be tested alone. [Extractive] is the
+// built-in summarizer: it chooses sentences, and writes none. [NewDry] makes one that says what a build would cost.
+//
+// What an error means for a task is for the worker to decide: stop the build (Auth, Quota, ErrBudget), give the task back without
+// counting the attempt (Throttled, Unreachable), try it again later (Transient), or bury it (the others).
 //
 // # Embeddings
 //
