@@ -207,3 +207,18 @@ func BenchmarkSettle(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkQueued lists a level of 200,000 tasks, twice what the server lists at a time.
+func BenchmarkQueued(b *testing.B) {
+	c := benchConn(b)
+	tasks := queuetest.Tasks("corpus", "build", 1, 200_000)
+	if err := c.Queue().Publish(b.Context(), tasks); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		ids, err := c.Queue().Queued(b.Context(), tasks[0].Of())
+		if err != nil || len(ids) != len(tasks) {
+			b.Fatalf("%d ids, error %v", len(ids), err)
+		}
+	}
+}

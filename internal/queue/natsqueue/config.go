@@ -41,7 +41,8 @@ type Config struct {
 	NKeySeedFile string
 	// TLS is used for the connection to a server; nil leaves it to the URL's scheme.
 	TLS *tls.Config
-	// CallTimeout bounds one control call; each is tried up to 5 times. 0 means 2 s.
+	// CallTimeout bounds one control call; each is tried up to 5 times. 0 means 2 s for a server. An embedded queue
+	// may have to wait for a processor that is busy with clustering, not for a network: there 0 means 15 s.
 	CallTimeout time.Duration
 
 	// Logger takes what the embedded server and the connection have to say, at debug level but for errors; nil

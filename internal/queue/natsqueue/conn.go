@@ -1,6 +1,7 @@
 package natsqueue
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -68,7 +69,10 @@ func newConn(url string, cfg Config, stop func() error, options ...nats.Option) 
 	}, options...)
 	var err error
 	if c.nats, err = nats.Connect(url, options...); err != nil {
-		return nil, fmt.Errorf("natsqueue: connect: %w: %w", queue.ErrUnavailable, err)
+		if passing(err) || errors.Is(err, nats.ErrAuthorization) {
+			err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+		}
+		return nil, fmt.Errorf("natsqueue: connect: %w", err)
 	}
 	c.js, err = jetstream.New(c.nats,
 		jetstream.WithDefaultTimeout(cfg.CallTimeout),
@@ -107,6 +111,9 @@ func (c *Conn) Heartbeat() time.Duration { return c.cfg.Heartbeat }
 // Closed is closed when the connection has ended for good: after Close, or when the server refuses the
 // credentials. A process without it can do nothing but stop.
 func (c *Conn) Closed() <-chan struct{} { return c.closed }
+
+// Err returns the last error of the connection, such as the reason for its end, or nil.
+func (c *Conn) Err() error { return c.nats.LastError() }
 
 // Close ends the connection, and the embedded server with it. Deliveries must be settled before: their leases
 // run on, and no call works after. Closing twice is harmless.

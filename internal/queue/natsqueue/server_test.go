@@ -59,13 +59,15 @@ type process struct {
 	binary  string
 	dir     string
 	address string // of the first start, and of every one after
+	extra   string
 	cmd     *exec.Cmd
 }
 
-// startProcess starts a server with an empty store on a free port of the loopback interface.
-func startProcess(t *testing.T) *process {
+// startProcess starts a server with an empty store on a free port of the loopback interface. extra is added to its
+// configuration.
+func startProcess(t *testing.T, extra ...string) *process {
 	t.Helper()
-	p := &process{t: t, binary: serverBinary(t), dir: t.TempDir(), address: "127.0.0.1:-1"}
+	p := &process{t: t, binary: serverBinary(t), dir: t.TempDir(), address: "127.0.0.1:-1", extra: strings.Join(extra, "\n")}
 	p.start()
 	t.Cleanup(p.kill)
 	return p
@@ -94,7 +96,7 @@ func (p *process) start() {
 // launch starts the server and reads its log until it is ready, or has ended.
 func (p *process) launch() (ready bool, log string) {
 	p.t.Helper()
-	config := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: always }\n", p.address, p.dir)
+	config := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: always }\n%s\n", p.address, p.dir, p.extra)
 	if err := os.WriteFile(filepath.Join(p.dir, "nats.conf"), []byte(config), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
