@@ -80,7 +80,6 @@ type gate struct {
 	inFlight  int
 	cutAt     time.Time // the last time the window shrank
 	waiting   int
-	waitUntil time.Time     // the earliest of those that wait for the limits
 	changed   chan struct{} // closed when a call ends
 }
 

@@ -100,12 +100,12 @@ func TestPatientGivesBackAfterLongThrottling(t *testing.T) {
 func TestPatientTriesTransientFailuresAFewTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := fails(Error{Kind: Transient, Message: "no luck"})
-		p, s := patience(testDeps(), bad, bad, says("fine", "stop"))
+		p, _ := patience(testDeps(), bad, bad, says("fine", "stop"))
 		if r, err := p.Complete(t.Context(), Request{Prompt: "a"}); err != nil || r.Text != "fine" {
 			t.Errorf("got %q, %v", r.Text, err)
 		}
-		p, s = patience(testDeps(), bad, bad, bad, bad, bad)
-		if _, err := p.Complete(t.Context(), Request{Prompt: "a"}); kindOf(err) != Transient || len(s.asked) != clientTries {
+		q, s := patience(testDeps(), bad, bad, bad, bad, bad)
+		if _, err := q.Complete(t.Context(), Request{Prompt: "a"}); kindOf(err) != Transient || len(s.asked) != clientTries {
 			t.Errorf("%d calls, %v", len(s.asked), err)
 		}
 	})

@@ -32,60 +32,66 @@ func fold(text string) string {
 	return cases.Fold().String(norm.NFKC.String(text))
 }
 
-// eachTerm calls fn for each term of folded text, in order. The term's text is valid during the call only.
+// eachTerm calls fn for each term of folded text, in order. The term's text is valid during the call only. buf is working
+// memory, and is returned to be used again.
 func eachTerm(folded string, buf []byte, fn func(term)) []byte {
 	for i := 0; i < len(folded); {
-		c := folded[i]
-		if c < utf8.RuneSelf && !isASCIIWord(c) {
-			i++
-			continue
-		}
-		kind := wordTerm
-		if c >= '0' && c <= '9' {
-			kind = numberTerm
-		}
-		start, runes := i, 0
-		buf = buf[:0]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(folded[i:])
-			if !isWordRune(r) {
-				i += size
-				continue
-			}
-			if isWideRune(r) {
-				kind = wideTerm
-			}
-		}
-		for i < len(folded) {
-			c := folded[i]
-			if c < utf8.RuneSelf {
-				if !isASCIIWord(c) || kind == wideTerm {
-					break
-				}
-				if 'A' <= c && c <= 'Z' {
-					c += 'a' - 'A'
-				}
-				buf = append(buf, c)
-				i++
-				runes++
-				continue
-			}
-			r, size := utf8.DecodeRuneInString(folded[i:])
-			if !isWordRune(r) || isWideRune(r) != (kind == wideTerm) && !unicode.IsMark(r) {
-				break
-			}
-			buf = append(buf, folded[i:i+size]...)
-			i += size
-			runes++
-		}
-		if i == start { // a script changes in the middle of a run: the next round takes it up
+		kind, ok := kindAt(folded[i:])
+		if !ok {
 			_, size := utf8.DecodeRuneInString(folded[i:])
 			i += size
 			continue
 		}
+		var runes, size int
+		buf, runes, size = appendTerm(buf[:0], folded[i:], kind)
+		i += size
 		fn(term{text: buf, kind: kind, runes: runes})
 	}
 	return buf
+}
+
+// kindAt returns the kind of the term that a text begins with; false if it begins with none.
+func kindAt(s string) (termKind, bool) {
+	c := s[0]
+	if c < utf8.RuneSelf {
+		if '0' <= c && c <= '9' {
+			return numberTerm, true
+		}
+		return wordTerm, isASCIIWord(c)
+	}
+	r, _ := utf8.DecodeRuneInString(s)
+	if isWideRune(r) {
+		return wideTerm, isWordRune(r)
+	}
+	return wordTerm, isWordRune(r)
+}
+
+// appendTerm appends the term that a text begins with, ASCII letters in lower case. It returns its length in runes and,
+// of the text, in bytes: a term has one character at least.
+func appendTerm(buf []byte, s string, kind termKind) (out []byte, runes, size int) {
+	for size < len(s) {
+		c := s[size]
+		if c < utf8.RuneSelf {
+			if !isASCIIWord(c) || kind == wideTerm {
+				break
+			}
+			if 'A' <= c && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			buf = append(buf, c)
+			size++
+			runes++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[size:])
+		if !isWordRune(r) || isWideRune(r) != (kind == wideTerm) && !unicode.IsMark(r) {
+			break
+		}
+		buf = append(buf, s[size:size+n]...)
+		size += n
+		runes++
+	}
+	return buf, runes, size
 }
 
 func isASCII(s string) bool {
