@@ -37,6 +37,7 @@ var rules = []rule{
 	{"internal/corpus", []string{"internal/tree", "internal/npy", "internal/mapreduce"}, nil, "reading knows no store"},
 	{"internal/llm", []string{"internal/tree", "internal/mapreduce"}, nil, "adapters point inwards"},
 	{"internal/sqlite", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/clustering/kernel"}, nil, "adapters point inwards and never at each other"},
+	{"internal/weaviate", []string{"internal/tree", "internal/store"}, nil, "adapters point inwards and never at each other"},
 	{"internal/redisstate", []string{"internal/tree", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm"}, nil, "adapters point inwards and never at each other"},
 	{"internal/queue/natsqueue", []string{"internal/tree", "internal/queue", "internal/levels", "internal/llm", "internal/mapreduce"}, nil, "adapters point inwards and never at each other"},
 	{"internal/queue/queuetest", []string{"internal/tree", "internal/queue", "internal/llm"}, nil, "suites know contracts only"},
