@@ -3,7 +3,9 @@ package redisstate
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -20,7 +22,11 @@ import (
 var shared *server
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	code := func() int {
+		if f := flag.Lookup("test.fuzzworker"); f != nil && f.Value.String() == "true" {
+			return m.Run() // what is fuzzed needs no server, and workers end without a word
+		}
 		binary("redis-server")
 		dir, err := os.MkdirTemp("", "redisstate")
 		if err != nil {
@@ -56,10 +62,11 @@ func binary(name string) string {
 
 // server is a redis-server that this process has started.
 type server struct {
-	dir  string
-	port int
-	args []string
-	cmd  *exec.Cmd
+	dir   string
+	port  int
+	args  []string
+	cmd   *exec.Cmd
+	alive io.Closer // the server ends when this is closed
 
 	sentinelOf *server // nil: a server with data
 }
@@ -100,10 +107,17 @@ func (s *server) start() {
 	if s.sentinelOf != nil {
 		args = []string{s.sentinelConfig(), "--sentinel"}
 	}
-	s.cmd = exec.Command(binary("redis-server"), args...)
+	// The shell waits for the end of its input, which comes when this process closes it or dies, whatever of: a test
+	// that runs into its time-out must leave no server behind.
+	s.cmd = exec.Command("sh", append([]string{"-c", `"$@" & cat >/dev/null; kill -9 $!; wait`, "sh", binary("redis-server")}, args...)...)
+	alive, err := s.cmd.StdinPipe()
+	if err != nil {
+		fatal("redis-server: %v", err)
+	}
 	if err := s.cmd.Start(); err != nil {
 		fatal("redis-server: %v", err)
 	}
+	s.alive = alive
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for range 2000 {
@@ -148,7 +162,7 @@ func (s *server) kill() {
 	if s.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Kill()
+	_ = s.alive.Close()
 	_ = s.cmd.Wait()
 	s.cmd = nil
 }
