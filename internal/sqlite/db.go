@@ -26,6 +26,9 @@ type Config struct {
 	LockTimeout time.Duration
 	// Now tells the time, for leases. Nil: time.Now. Processes that share a home must agree on it.
 	Now func() time.Time
+
+	// limits is for tests that would otherwise need many thousand nodes. The zero value: those of defaultLimits.
+	limits limits
 }
 
 // Validate reports what is wrong with the config.
@@ -63,6 +66,9 @@ func Open(home string, cfg Config) (*DB, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.limits == (limits{}) {
+		cfg.limits = defaultLimits
+	}
 	home, err := filepath.Abs(home)
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: home %s: %w", home, err)
@@ -75,7 +81,7 @@ func Open(home string, cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
 	db := &DB{home: home, now: cfg.Now, sql: pool}
-	db.store = &Store{db: db, tables: map[int64]*table{}, moved: map[int64]int64{}}
+	db.store = &Store{db: db, limits: cfg.limits, tables: map[int64]*table{}, moved: map[int64]int64{}}
 	if err := db.start(cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("sqlite: %s: %w", filepath.Join(home, FileName), err), pool.Close())
 	}

@@ -11,6 +11,9 @@ import (
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
+// smallLimits make a sidecar of a few nodes.
+var smallLimits = limits{tail: 25, dead: 400}
+
 // vectorHome is a home with one corpus for the tests of the sidecar.
 type vectorHome struct {
 	*testing.T
@@ -38,7 +41,7 @@ func (h *vectorHome) close() {
 func (h *vectorHome) reopen() {
 	h.Helper()
 	h.close()
-	db, err := Open(h.dir, Config{})
+	db, err := Open(h.dir, Config{limits: smallLimits})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -100,7 +103,7 @@ func (h *vectorHome) delete(document string, from, to int) {
 // check compares a search for every node with what the database holds, in a handle of its own and in the open one.
 func (h *vectorHome) check(want int) {
 	h.Helper()
-	fresh, err := Open(h.dir, Config{})
+	fresh, err := Open(h.dir, Config{limits: smallLimits})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -121,45 +124,45 @@ func (h *vectorHome) check(want int) {
 
 func TestSidecarFollowsTheDatabase(t *testing.T) {
 	h := newVectorHome(t)
-	h.put("a", 0, 100)
-	h.check(100) // too few for a file
+	h.put("a", 0, 20)
+	h.check(20) // too few for a file
 	if _, err := os.Stat(h.path()); !os.IsNotExist(err) {
-		t.Errorf("a file for 100 vectors: %v", err)
+		t.Errorf("a file for 20 vectors: %v", err)
 	}
-	h.put("a", 100, 2000)
-	h.check(2000)
-	if got := h.header(); got.Count != 2000 || got.Width != 24 {
-		t.Errorf("header %+v, want 2000 slots of 24", got)
+	h.put("a", 20, 200)
+	h.check(200)
+	if got := h.header(); got.Count != 200 || got.Width != 24 {
+		t.Errorf("header %+v, want 200 slots of 24", got)
 	}
-	h.delete("a", 500, 600)
-	h.put("b", 0, 10)
-	h.check(1910)
-	h.put("b", 10, 1000)
-	h.check(2900)
-	if got := h.header(); got.Count < 2900 {
-		t.Errorf("%d slots for %d nodes and 100 that are gone", got.Count, 2900)
+	h.delete("a", 50, 60)
+	h.put("b", 0, 1)
+	h.check(191)
+	h.put("b", 1, 100)
+	h.check(290)
+	if got := h.header(); got.Count < 290 {
+		t.Errorf("%d slots for 290 nodes and 10 that are gone", got.Count)
 	}
 }
 
 // A process that died while it wrote leaves slots that don't count.
 func TestSidecarIgnoresWhatIsNotCounted(t *testing.T) {
 	h := newVectorHome(t)
-	h.put("a", 0, 1200)
-	h.check(1200)
+	h.put("a", 0, 120)
+	h.check(120)
 	head := h.header()
 	h.patch(head.offset(head.Count), []byte("torn slots, neither whole nor counted, from a process that died"))
-	h.check(1200)
-	h.put("a", 1200, 3000)
-	h.check(3000)
+	h.check(120)
+	h.put("a", 120, 300)
+	h.check(300)
 }
 
 // After a restart of the machine only slots that were synced are believed.
 func TestSidecarAfterARestart(t *testing.T) {
 	h := newVectorHome(t)
-	h.put("a", 0, 2000)
-	h.check(2000)
+	h.put("a", 0, 200)
+	h.check(200)
 	head := h.header()
-	head.Boot, head.Synced = [16]byte{'b', 'e', 'f', 'o', 'r', 'e'}, 700
+	head.Boot, head.Synced = [16]byte{'b', 'e', 'f', 'o', 'r', 'e'}, 70
 	f, err := os.OpenFile(h.path(), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -168,14 +171,14 @@ func TestSidecarAfterARestart(t *testing.T) {
 	if err := writeHeader(f, &head); err != nil {
 		t.Fatal(err)
 	}
-	h.patch(head.offset(700), make([]byte, 500*24*4)) // what didn't reach the disk
+	h.patch(head.offset(70), make([]byte, 50*24*4)) // what didn't reach the disk
 	h.reopen()
-	if got := h.header().Count; got != 700 {
-		t.Errorf("%d slots are believed, want 700", got)
+	if got := h.header().Count; got != 70 {
+		t.Errorf("%d slots are believed, want 70", got)
 	}
-	h.check(2000)
-	if got := h.header().Count; got != 2000 {
-		t.Errorf("%d slots after the next search, want 2000", got)
+	h.check(200)
+	if got := h.header().Count; got != 200 {
+		t.Errorf("%d slots after the next search, want 200", got)
 	}
 }
 
@@ -190,16 +193,16 @@ func TestSidecarThatIsNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newVectorHome(t)
-			h.put("a", 0, 1500)
-			h.check(1500)
+			h.put("a", 0, 150)
+			h.check(150)
 			h.close()
 			spoil(h)
 			h.reopen()
-			h.check(1500)
-			h.put("a", 1500, 3000)
-			h.check(3000)
-			if got := h.header().Count; got != 3000 {
-				t.Errorf("%d slots in the new file, want 3000", got)
+			h.check(150)
+			h.put("a", 150, 300)
+			h.check(300)
+			if got := h.header().Count; got != 300 {
+				t.Errorf("%d slots in the new file, want 300", got)
 			}
 		})
 	}
@@ -214,22 +217,22 @@ func (h *vectorHome) must(err error) {
 
 // A database that is put back from a copy gives the same row numbers again, to other nodes.
 func TestSidecarOfADatabasePutBack(t *testing.T) {
-	for name, after := range map[string]int{"fewer": 300, "as many": 1000, "more": 2500} {
+	for name, after := range map[string]int{"fewer": 30, "as many": 100, "more": 250} {
 		t.Run(name, func(t *testing.T) {
 			h := newVectorHome(t)
-			h.put("a", 0, 1000)
-			h.check(1000)
+			h.put("a", 0, 100)
+			h.check(100)
 			h.close()
 			backup := filepath.Join(t.TempDir(), "copy")
 			h.must(copyFile(filepath.Join(h.dir, FileName), backup))
 			h.reopen()
-			h.put("b", 0, 1000)
-			h.check(2000)
+			h.put("b", 0, 100)
+			h.check(200)
 			h.close()
 			h.must(copyFile(backup, filepath.Join(h.dir, FileName)))
 			h.reopen()
 			h.put("c", 0, after)
-			h.check(1000 + after)
+			h.check(100 + after)
 		})
 	}
 }
@@ -252,41 +255,41 @@ func copyFile(from, to string) error {
 // When most slots are dead the file is written anew, while searches that began before go on with the old one.
 func TestSidecarIsCompacted(t *testing.T) {
 	h := newVectorHome(t)
-	h.put("a", 0, 12_000)
-	h.check(12_000)
-	h.delete("a", 0, 7_000)
-	h.put("b", 0, 10)
-	h.check(5_010)
+	h.put("a", 0, 1200)
+	h.check(1200)
+	h.delete("a", 0, 700)
+	h.put("b", 0, 1)
+	h.check(501)
 	head := h.header()
-	if head.Compacted != 5_010 || head.Count != 5_010 {
-		t.Errorf("%d slots of which %d are packed, want 5010 of both", head.Count, head.Compacted)
+	if head.Compacted != 501 || head.Count != 501 {
+		t.Errorf("%d slots of which %d are packed, want 501 of both", head.Count, head.Compacted)
 	}
-	h.put("b", 10, 1_000)
-	h.check(6_000)
-	h.delete("a", 8_000, 8_001)
-	h.check(5_999)
-	if got := h.header(); got.Compacted != 5_010 || got.Count != 6_000 {
-		t.Errorf("%d slots of which %d are packed, want 6000 and 5010", got.Count, got.Compacted)
+	h.put("b", 1, 100)
+	h.check(600)
+	h.delete("a", 800, 801)
+	h.check(599)
+	if got := h.header(); got.Compacted != 501 || got.Count != 600 {
+		t.Errorf("%d slots of which %d are packed, want 600 and 501", got.Count, got.Compacted)
 	}
 }
 
 func TestSidecarGoesWithItsCorpus(t *testing.T) {
 	h := newVectorHome(t)
-	h.put("a", 0, 1500)
-	h.check(1500)
+	h.put("a", 0, 150)
+	h.check(150)
 	h.must(h.db.Store().Drop(t.Context(), "crash"))
 	if _, err := os.Stat(h.path()); !os.IsNotExist(err) {
 		t.Errorf("the file is still there: %v", err)
 	}
 	stray := filepath.Join(h.dir, "vectors-77.f32") // of a process that died while it dropped a corpus
 	h.must(os.WriteFile(stray, []byte("x"), 0o600))
-	h.put("a", 0, 1500)
-	h.check(1500)
+	h.put("a", 0, 150)
+	h.check(150)
 	h.reopen()
 	if _, err := os.Stat(stray); !os.IsNotExist(err) {
 		t.Errorf("the stray file is still there: %v", err)
 	}
-	h.check(1500)
+	h.check(150)
 }
 
 // A search sees what was written before it began although nobody may extend the file.
@@ -296,16 +299,16 @@ func TestSearchWithoutTheLock(t *testing.T) {
 	if !ok {
 		t.Fatal("the lock isn't free")
 	}
-	h.put("a", 0, 3000)
-	h.check(3000)
+	h.put("a", 0, 300)
+	h.check(300)
 	if _, err := os.Stat(h.path()); !os.IsNotExist(err) {
 		t.Errorf("a file although the lock was taken: %v", err)
 	}
 	unlock()
-	h.put("a", 3000, 3001)
-	h.check(3001)
-	if got := h.header().Count; got != 3001 {
-		t.Errorf("%d slots, want 3001", got)
+	h.put("a", 300, 301)
+	h.check(301)
+	if got := h.header().Count; got != 301 {
+		t.Errorf("%d slots, want 301", got)
 	}
 }
 

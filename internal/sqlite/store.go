@@ -11,7 +11,8 @@ import (
 
 // Store implements [store.Store].
 type Store struct {
-	db *DB
+	db     *DB
+	limits limits
 
 	mu     sync.Mutex // guards what follows
 	tables map[int64]*table

@@ -34,12 +34,16 @@ type table struct {
 	tail   []float32 // vectors of the others
 }
 
-const (
-	// tailLimit is how many vectors a search keeps in memory before it moves them to the file.
-	tailLimit = 256
-	// deadLimit is how many dead slots a file may have in any case; more must be fewer than the others.
-	deadLimit = 4096
-)
+// limits say when the sidecar is worth the work.
+type limits struct {
+	// tail is how many vectors a search keeps in memory before it moves them to the file. Put moves them four times as
+	// late.
+	tail int
+	// dead is how many dead slots a file may have in any case; more must be fewer than the others.
+	dead int
+}
+
+var defaultLimits = limits{tail: 256, dead: 4096}
 
 // table returns a corpus's table as of the session's transaction, which must not have read anything yet: since
 // the lock is held when its state is fixed, a table that is kept is never newer than the transaction. It is nil
@@ -139,9 +143,9 @@ func (st *Store) sidecar(s *session, c *collection, t *table) (*sidecar, error) 
 	dead := int(file.Count) - inFile
 	update := st.extendSidecar
 	switch {
-	case good && dead > deadLimit && dead > inFile:
+	case good && dead > st.limits.dead && dead > inFile:
 		update = st.rebuildSidecar
-	case good && len(t.nodes)-inFile < tailLimit:
+	case good && len(t.nodes)-inFile < st.limits.tail:
 		return file, nil
 	}
 	if updated, err := update(s, c); err != nil || !updated {
@@ -194,7 +198,7 @@ func (st *Store) forget(c *collection) error {
 // grown moves new vectors to the sidecar now and then, so that the first search after an ingest needn't.
 func (st *Store) grown(ctx context.Context, c *collection) error {
 	st.mu.Lock()
-	due := c.next-st.moved[c.id] >= 4*tailLimit
+	due := c.next-st.moved[c.id] >= int64(4*st.limits.tail)
 	if due {
 		st.moved[c.id] = c.next
 	}

@@ -174,7 +174,7 @@ var eachTests = []contractTest{
 	}},
 	{"OneConsistentState", func(s *suite) {
 		var nodes []tree.Node
-		for i, text := range numbered("page %d", 2000) {
+		for i, text := range numbered("page %d", 800) {
 			nodes = append(nodes, s.leaf("d", i, text))
 		}
 		s.put(nodes...)
@@ -183,7 +183,7 @@ var eachTests = []contractTest{
 			if len(got) == 0 { // another's writes, between this node and the next
 				done := make(chan error, 1)
 				go func() {
-					err := s.store.Delete(inBackground(), s.corpus, idsOf(nodes[1000:1500]))
+					err := s.store.Delete(inBackground(), s.corpus, idsOf(nodes[400:600]))
 					if err == nil {
 						err = s.store.Put(inBackground(), s.corpus, []tree.Node{s.leaf("e", 0, "later")})
 					}
@@ -200,7 +200,7 @@ var eachTests = []contractTest{
 			s.Fatal(err)
 		}
 		s.same("ids", got, idsOf(nodes))
-		s.same("count after that", s.count(store.AnyLevel()), 1501)
+		s.same("count after that", s.count(store.AnyLevel()), 601)
 	}},
 }
 

@@ -136,12 +136,12 @@ var keywordTests = []contractTest{
 	}},
 	{"SelectiveFilterAmongManyMatches", func(s *suite) {
 		var nodes []tree.Node
-		for i := range 3000 {
+		for i := range 800 {
 			nodes = append(nodes, s.leaf(fmt.Sprintf("doc-%d", i), 0, "word word word"))
 		}
 		nodes = append(nodes, s.leaf("wanted", 0, "a word in the one document that is asked for, among many others"))
 		s.put(nodes...)
-		s.same("hits", s.keyword("word", 5, store.AnyLevel().OfDocument("wanted")), []string{nodes[3000].Text})
+		s.same("hits", s.keyword("word", 5, store.AnyLevel().OfDocument("wanted")), []string{nodes[800].Text})
 	}},
 	{"TiesById", func(s *suite) {
 		var nodes []tree.Node

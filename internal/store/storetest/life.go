@@ -78,7 +78,7 @@ var lifeTests = []contractTest{
 	}},
 	{"DeleteMany", func(s *suite) {
 		var nodes []tree.Node
-		for i, text := range numbered("common text %d", 2500) {
+		for i, text := range numbered("common text %d", 1000) {
 			nodes = append(nodes, s.leaf("d", i, text))
 		}
 		s.put(nodes...)

@@ -220,7 +220,7 @@ var nodeTests = []contractTest{
 	}},
 	{"LargePut", func(s *suite) {
 		var nodes []tree.Node
-		for i, text := range numbered("paragraph number %d of a large document", 3000) {
+		for i, text := range numbered("paragraph number %d of a large document", 1200) {
 			nodes = append(nodes, s.leaf("large", i, text))
 		}
 		s.put(nodes...)

@@ -73,7 +73,7 @@ var searchTests = []contractTest{
 	}},
 	{"AgainstBruteForceAtLarge", func(s *suite) {
 		var nodes []tree.Node
-		for i, text := range numbered("text %d", 5000) {
+		for i, text := range numbered("text %d", 2500) {
 			nodes = append(nodes, s.leaf(fmt.Sprintf("doc-%d", i%10), i, text))
 		}
 		s.put(nodes...)
