@@ -252,16 +252,21 @@ func TestFault21EstimateIsHonest(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		var peak uint64
-		cfg.Progress = func(string, int, int) {
+		ctx, cancel := context.WithCancel(context.Background())
+		cfg.Progress = func(stage string, _, _ int) {
+			if mode == Reference && stage == "mixture" {
+				cancel() // the peak is behind, a long search ahead
+			}
 			runtime.ReadMemStats(&now)
 			if now.HeapAlloc > before.HeapAlloc {
 				peak = max(peak, now.HeapAlloc-before.HeapAlloc)
 			}
 		}
 		old := setGC(10) // so that garbage hardly counts
-		_, err := cluster(context.Background(), kernel.Machine{Set: kernel.Best(), Workers: 1}, cfg, in)
+		_, err := cluster(ctx, kernel.Machine{Set: kernel.Best(), Workers: 1}, cfg, in)
 		setGC(old)
-		if err != nil {
+		cancel()
+		if err != nil && mode != Reference {
 			t.Fatal(err)
 		}
 		need := estimate(cfg, n, d, 1)

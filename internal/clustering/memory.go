@@ -28,7 +28,8 @@ func estimate(cfg Config, n, d, workers int) int64 {
 	mixture := rows*int64(cfg.Dim)*(4+8) + rows*(24+16+32) + rows*8*5
 	scratch := int64(workers) * int64(d) * 4 * 3 * 1152
 	if cfg.Mode == KMeans {
-		return base + rows*16 + scratch + rows*int64(d)*4/5
+		// A fifth as many centers as rows, also packed; at the end the clusters' centers.
+		return base + rows*24 + scratch + 3*min(rows, kmeansRows)*int64(d)*4/5 + rows*int64(d)*4/5
 	}
 	return base + kept + scratch + max(table+building, layout, graph+mixture)
 }

@@ -20,11 +20,11 @@ func KMeans(ctx context.Context, machine kernel.Machine, d Data, k int, seed uin
 	k = len(centers) / d.Dim
 	label, previous := make([]int32, d.N), make([]int32, d.N)
 	near := make([]float64, d.N)
+	search := newSearch(machine, d.Dim)
 	for round := 0; ; round++ {
-		err := parallel.Ranges(ctx, machine.Workers, d.N, blockRows, func(_, lo, hi int) {
-			for i := lo; i < hi; i++ {
-				label[i], near[i] = nearest(d.row(i), centers, d.Dim)
-			}
+		search.pack(centers)
+		err := parallel.Ranges(ctx, machine.Workers, d.N, blockRows, func(w, lo, hi int) {
+			search.nearest(w, d, lo, hi, label, near)
 		})
 		if err != nil {
 			return nil, err
@@ -44,23 +44,91 @@ func KMeans(ctx context.Context, machine kernel.Machine, d Data, k int, seed uin
 	}
 }
 
-func nearest(x, centers []float64, dim int) (int32, float64) {
-	best, at := math.Inf(1), 0
-	for c := 0; c*dim < len(centers); c++ {
-		if s := squared(x, centers[c*dim:(c+1)*dim]); s < best {
-			best, at = s, c
-		}
-	}
-	return int32(at), best
+// search finds the nearest center of many points by products of matrices: |x-c|² = |x|² - 2·(x·c - |c|²/2), so the nearest
+// center is the one with the largest x·c - |c|²/2.
+type search struct {
+	machine kernel.Machine
+	dim, k  int
+	packed  []float64 // panels of the centers with -|c|²/2 as a further coordinate
+	memory  []*searchRows
 }
 
+// searchRows is one goroutine's memory.
+type searchRows struct{ a, c []float64 }
+
+func newSearch(m kernel.Machine, dim int) *search {
+	return &search{machine: m, dim: dim, memory: make([]*searchRows, m.Workers)}
+}
+
+func (s *search) pack(centers []float64) {
+	s.k = len(centers) / s.dim
+	depth := s.dim + 1
+	panels := kernel.Panels(s.k, kernel.NR64)
+	if len(s.packed) != panels*depth*kernel.NR64 {
+		s.packed = make([]float64, panels*depth*kernel.NR64)
+	}
+	for c := range s.k {
+		to := s.packed[c/kernel.NR64*depth*kernel.NR64+c%kernel.NR64:]
+		var half float64
+		for j, v := range centers[c*s.dim : (c+1)*s.dim] {
+			to[j*kernel.NR64] = v
+			half += float64(v*v) / 2
+		}
+		to[s.dim*kernel.NR64] = -half
+	}
+}
+
+// nearest sets label and near, the squared distance, for the points lo..hi.
+func (s *search) nearest(w int, d Data, lo, hi int, label []int32, near []float64) {
+	depth := s.dim + 1
+	panels := kernel.Panels(s.k, kernel.NR64)
+	ld := panels * kernel.NR64
+	if s.memory[w] == nil || len(s.memory[w].c) != kernel.MR64*ld {
+		s.memory[w] = &searchRows{make([]float64, depth*kernel.MR64), make([]float64, kernel.MR64*ld)}
+	}
+	m := s.memory[w]
+	for at := lo; at < hi; at += kernel.MR64 {
+		n := min(kernel.MR64, hi-at)
+		for i := range n {
+			for j, v := range d.row(at + i) {
+				m.a[j*kernel.MR64+i] = v
+			}
+			m.a[s.dim*kernel.MR64+i] = 1
+		}
+		for p := range panels {
+			s.machine.Tile64(depth, m.a, s.packed[p*depth*kernel.NR64:], m.c[p*kernel.NR64:], ld)
+		}
+		for i := range n {
+			best, place := math.Inf(-1), 0
+			for c, v := range m.c[i*ld : i*ld+s.k] {
+				if v > best {
+					best, place = v, c
+				}
+			}
+			var norm float64
+			for _, v := range d.row(at + i) {
+				norm += float64(v * v)
+			}
+			label[at+i], near[at+i] = int32(place), max(norm-2*best, 0)
+		}
+	}
+}
+
+// squared returns the squared distance of x and y, in two chains that overlap.
 func squared(x, y []float64) float64 {
-	var s float64
-	for j, v := range x {
-		t := v - y[j]
+	var s, r float64
+	y = y[:len(x)]
+	n := len(x) &^ 1
+	for j := 0; j < n; j += 2 {
+		t, u := x[j]-y[j], x[j+1]-y[j+1]
+		s += float64(t * t)
+		r += float64(u * u)
+	}
+	if n < len(x) {
+		t := x[n] - y[n]
 		s += float64(t * t)
 	}
-	return s
+	return s + r
 }
 
 // recenter moves each center to the mean of its points. A center without points moves to the point farthest from its own.

@@ -60,19 +60,21 @@ func padded(dim int) int { return (features(dim) + 3) &^ 3 }
 
 // phi writes φ(x - shift) to dst, which is features(dim) long with step elements between neighbors.
 func phi(dst []float64, step int, x, shift []float64) {
+	dim := len(x)
+	linear := dim * (dim + 1) / 2 * step
+	shift = shift[:dim]
+	for i, v := range x {
+		dst[linear+i*step] = v - shift[i]
+	}
 	at := 0
-	for i := range x {
-		a := x[i] - shift[i]
-		for j := 0; j <= i; j++ {
-			dst[at] = a * (x[j] - shift[j])
+	for i := range dim {
+		a := dst[linear+i*step]
+		for j := linear; j <= linear+i*step; j += step {
+			dst[at] = a * dst[j]
 			at += step
 		}
 	}
-	for i := range x {
-		dst[at] = x[i] - shift[i]
-		at += step
-	}
-	dst[at] = 1
+	dst[linear+dim*step] = 1
 }
 
 // Parameters returns the number of free parameters.

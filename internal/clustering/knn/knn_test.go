@@ -50,8 +50,10 @@ func TestExactAgreesWithFloat64(t *testing.T) {
 	x := golden.Load[float32](t, "x_600x384_f32.npy")
 	wantIndex, want := golden.Load[int32](t, "knn_idx_600x15_i32.npy"), golden.Load[float64](t, "knn_dist_600x15_f64.npy")
 	for _, set := range kernel.All() {
-		workers := 2
-		table := neighborsOf(t, kernel.Machine{Set: set, Workers: workers}, kernel.Rows{X: x, Dim: 384}, 15)
+		if set.Name == "go" && len(kernel.All()) > 1 {
+			continue // slow, and the same bits; see the tests below
+		}
+		table := neighborsOf(t, kernel.Machine{Set: set, Workers: 2}, kernel.Rows{X: x, Dim: 384}, 15)
 		index, distance := table.Flat()
 		for at := range index {
 			if math.Abs(float64(distance[at])-want[at]) > 1e-6 {
