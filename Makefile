@@ -45,6 +45,16 @@ test: need-go ## all tests, quickly: the inner loop
 race: need-go need-cc ## all tests with the race detector
 	$(RACE) -timeout 20m ./...
 
+.PHONY: test-stack
+test-stack: need-go need-redis ## the adapters' tests on real servers: redis-server, Weaviate (built once, into .cache)
+	$(GO) test -tags stack -timeout 30m ./internal/redisstate/... ./internal/weaviate/...
+
+.PHONY: need-redis
+need-redis:
+	@command -v redis-server >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -q && apt-get install -y -q --no-install-recommends redis-server; \
+	  else echo "the tests of internal/redisstate need redis-server: apt-get install redis-server" >&2; exit 1; fi; }
+
 .PHONY: format
 format: need-go ## rewrite the code in the standard form
 	gofmt -w $$(git ls-files '*.go')
