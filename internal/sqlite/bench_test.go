@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -169,8 +170,25 @@ func benchHome(b *testing.B, n int) store.Store {
 	return db.Store()
 }
 
+// benchSizes are the numbers of leaves to measure with: 10,000 and 50,000, or those that AERIE_BENCH_LEAVES lists.
+func benchSizes(b *testing.B) []int {
+	list := os.Getenv("AERIE_BENCH_LEAVES")
+	if list == "" {
+		return []int{10_000, 50_000}
+	}
+	var sizes []int
+	for _, s := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sizes = append(sizes, n)
+	}
+	return sizes
+}
+
 func BenchmarkSearch(b *testing.B) {
-	for _, n := range []int{10_000, 50_000} {
+	for _, n := range benchSizes(b) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			st := benchHome(b, n)
 			r := rand.New(rand.NewPCG(2, 2))
@@ -190,7 +208,8 @@ func BenchmarkSearch(b *testing.B) {
 }
 
 func BenchmarkKeyword(b *testing.B) {
-	st := benchHome(b, 50_000)
+	sizes := benchSizes(b)
+	st := benchHome(b, sizes[len(sizes)-1])
 	for name, text := range map[string]string{
 		"rare":   benchWord(20_000),
 		"common": benchWord(0) + " " + benchWord(3),

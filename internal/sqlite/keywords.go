@@ -176,7 +176,7 @@ func (s *session) renewKeywords() error {
 			return s.exec("UPDATE nodes SET words = ? WHERE node = ?", countWords(segment(text, false)), node)
 		})
 		if err == nil {
-			err = s.exec("UPDATE collections SET segmenter = ?, mutations = mutations + 1 WHERE id = ?", segmenterVersion, c.id)
+			err = s.exec("UPDATE collections SET segmenter = ?, stamp = ? WHERE id = ?", segmenterVersion, newStamp(), c.id)
 		}
 		if err != nil {
 			return fmt.Errorf("keyword index of corpus %s: %w", name, err)

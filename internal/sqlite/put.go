@@ -180,7 +180,7 @@ func (p *put) replace(r *row, document int64, metadata *int64) error {
 		if err := p.replaced.row(node); err != nil {
 			return err
 		}
-		p.collection.mutations++
+		p.collection.stamp = newStamp()
 		_, err := p.insert(r, document, metadata)
 		return err
 	}
@@ -190,7 +190,7 @@ func (p *put) replace(r *row, document int64, metadata *int64) error {
 			OR node = ?1 AND (children IS NOT ?6 OR metadata IS NOT ?12)`,
 		node, n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, n.NLeaves, n.Recipe, n.Born, n.Died, metadata)
 	if changed > 0 {
-		p.collection.mutations++
+		p.collection.stamp = newStamp()
 	}
 	return err
 }

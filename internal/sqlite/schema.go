@@ -20,7 +20,7 @@ CREATE TABLE collections (
 	name      TEXT NOT NULL UNIQUE,
 	width     INTEGER NOT NULL,           -- of its vectors
 	next      INTEGER NOT NULL DEFAULT 0, -- sequence number of the next node
-	mutations INTEGER NOT NULL DEFAULT 0, -- counts changes other than new nodes
+	stamp     INTEGER NOT NULL,           -- another one after every change other than new nodes
 	segmenter INTEGER NOT NULL            -- rules that fed the keyword index
 );
 CREATE TABLE documents (

@@ -58,10 +58,14 @@ func (s *session) hits(t *table, found []scored, with store.Fields) ([]store.Hit
 		}
 		err := s.rows(query, []any{list(rows)}, func(scan func(...any) error) error {
 			n, err := scanNode(scan, with)
-			if err == nil {
-				hits = append(hits, store.Hit{Node: *n, Score: found[len(hits)].score})
+			if err != nil {
+				return err
 			}
-			return err
+			if len(hits) == len(found) || n.ID != t.ids[found[len(hits)].row] {
+				return fmt.Errorf("node %s stands where another was found", n.ID)
+			}
+			hits = append(hits, store.Hit{Node: *n, Score: found[len(hits)].score})
+			return nil
 		})
 		if err != nil {
 			return nil, err

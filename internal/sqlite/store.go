@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/aerie-rag/aerie/internal/store"
@@ -28,7 +29,7 @@ func (db *DB) Store() *Store { return db.store }
 type collection struct {
 	id                     int64
 	width                  int
-	next, mutations        int64
+	next, stamp            int64
 	segmenter              int
 	keywords               string // name of its keyword table
 	firstNode, beyondNodes int64  // the range of its rows in nodes, texts and vectors
@@ -40,8 +41,8 @@ const sequenceBits = 40
 // collection reads a corpus's row; nil if there is none.
 func (s *session) collection(corpus string) (*collection, error) {
 	var c collection
-	ok, err := s.row("SELECT id, width, next, mutations, segmenter FROM collections WHERE name = ?", []any{corpus},
-		&c.id, &c.width, &c.next, &c.mutations, &c.segmenter)
+	ok, err := s.row("SELECT id, width, next, stamp, segmenter FROM collections WHERE name = ?", []any{corpus},
+		&c.id, &c.width, &c.next, &c.stamp, &c.segmenter)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -56,8 +57,8 @@ func (c *collection) derive() {
 
 // createCollection adds a corpus with its keyword index.
 func (s *session) createCollection(corpus string, width int) (*collection, error) {
-	c := collection{width: width, segmenter: segmenterVersion}
-	_, err := s.row("INSERT INTO collections (name, width, segmenter) VALUES (?, ?, ?) RETURNING id", []any{corpus, width, segmenterVersion}, &c.id)
+	c := collection{width: width, stamp: newStamp(), segmenter: segmenterVersion}
+	_, err := s.row("INSERT INTO collections (name, width, stamp, segmenter) VALUES (?, ?, ?, ?) RETURNING id", []any{corpus, width, c.stamp, c.segmenter}, &c.id)
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +66,13 @@ func (s *session) createCollection(corpus string, width int) (*collection, error
 	return &c, s.createKeywords(&c)
 }
 
+// newStamp returns a number that no other state of a corpus has. A counter wouldn't do: a database that was put back from
+// a copy counts the same numbers again, for other changes.
+func newStamp() int64 { return rand.Int64() }
+
 // saveCounters stores what a change of nodes has moved.
 func (s *session) saveCounters(c *collection) error {
-	return s.exec("UPDATE collections SET next = ?, mutations = ? WHERE id = ?", c.next, c.mutations, c.id)
+	return s.exec("UPDATE collections SET next = ?, stamp = ? WHERE id = ?", c.next, c.stamp, c.id)
 }
 
 // SetLife implements [store.Store].
@@ -102,8 +107,8 @@ func (st *Store) Delete(ctx context.Context, corpus string, ids []tree.ID) error
 	})
 }
 
-// inParts calls fn in transactions of at most size ids, so that others get their turn, and counts a mutation when
-// it reports a change.
+// inParts calls fn in transactions of at most size ids, so that others get their turn, and gives the corpus a
+// new stamp when it reports a change.
 func (st *Store) inParts(ctx context.Context, corpus string, ids []tree.ID, size int, doing string, fn func(*session, *collection, []tree.ID) (bool, error)) error {
 	for len(ids) > 0 {
 		n := min(size, len(ids))
@@ -116,7 +121,7 @@ func (st *Store) inParts(ctx context.Context, corpus string, ids []tree.ID, size
 			if err != nil || !changed {
 				return err
 			}
-			c.mutations++
+			c.stamp = newStamp()
 			return s.saveCounters(c)
 		})
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 // table holds of each node of one corpus what filters and ties need, in the order of row numbers, and where its
 // vector is. A table never changes; the next state of the corpus gets another one, which may share memory with it.
 type table struct {
-	next, mutations int64 // of the collection when it was read
-	first           int64 // row number of sequence 0
+	next, stamp int64 // of the collection when it was read
+	first       int64 // row number of sequence 0
 
 	nodes     []int64 // row numbers, ascending
 	ids       []tree.ID
@@ -56,10 +56,10 @@ func (st *Store) table(s *session, corpus string) (*table, *collection, error) {
 		return nil, nil, err
 	}
 	old := st.tables[c.id]
-	if old != nil && old.next == c.next && old.mutations == c.mutations {
+	if old != nil && old.next == c.next && old.stamp == c.stamp {
 		return old, c, nil
 	}
-	if old == nil || old.mutations != c.mutations {
+	if old == nil || old.stamp != c.stamp {
 		old = &table{first: c.firstNode, width: c.width, file: &sidecar{header: header{Width: int64(c.width)}}}
 	}
 	t, err := old.extended(s, c)
@@ -76,7 +76,7 @@ func (st *Store) table(s *session, corpus string) (*table, *collection, error) {
 // extended returns the table with the nodes that were added since it was read.
 func (t *table) extended(s *session, c *collection) (*table, error) {
 	u := *t
-	u.next, u.mutations = c.next, c.mutations
+	u.next, u.stamp = c.next, c.stamp
 	err := s.rows("SELECT node, id, level, document, metadata, born, died, words FROM nodes WHERE node >= ? AND node < ? ORDER BY node",
 		[]any{t.first + t.next, c.beyondNodes}, func(scan func(...any) error) error {
 			var node int64
