@@ -22,7 +22,7 @@ func BenchmarkCoverage(b *testing.B) {
 	}
 	req := NewRequest(corpusName, "q")
 	for b.Loop() {
-		relevance(pool, req.Pool, &req, req.SummaryWeight)
+		relevance(pool, req.Pool, &req, true)
 		packCoverage(pool, req.Budget, req.TopK, true)
 	}
 }

@@ -29,30 +29,40 @@ func texts(cs []*candidate) []string {
 
 func packed(budget, topK int, nodes ...tree.Node) []string {
 	pool := candidates(nodes...)
-	relevance(pool, len(pool), &Request{Sharpness: 3}, 0.8)
+	relevance(pool, len(pool), testRequest, true)
 	return texts(packCoverage(pool, budget, topK, true))
 }
 
-// Scores 0.8, 0.6, 0.4, 0.2: their standard deviation is sqrt(0.05).
+var testRequest = &Request{Sharpness: 3, SummaryWeight: 0.8}
+
 func TestRelevance(t *testing.T) {
-	req := &Request{Sharpness: 3}
-	var pool []*candidate
-	for i, score := range []float64{0.8, 0.6, 0.4, 0.2} {
-		pool = append(pool, &candidate{score: score, node: tree.Node{Level: i / 3}})
+	pool := func() (out []*candidate) {
+		for i, score := range []float64{0.8, 0.6, 0.4, 0.2} {
+			out = append(out, &candidate{score: score, node: tree.Node{Level: i / 3}})
+		}
+		return out
 	}
-	relevance(pool, 4, req, 0.8)
-	step := math.Exp(-3 * 0.2 / (4 * math.Sqrt(0.05)))
-	for i, want := range []float64{1, step, step * step, 0.8 * step * step * step} {
-		if got := pool[i].parts.Relevance; math.Abs(got-want) > 1e-12 {
-			t.Errorf("relevance %d is %v, want %v", i, got, want)
+	check := func(name string, pool []*candidate, want ...float64) {
+		t.Helper()
+		for i, c := range pool {
+			if math.Abs(c.parts.Relevance-want[i]) > 1e-12 {
+				t.Errorf("%s: relevance %d is %v, want %v", name, i, c.parts.Relevance, want[i])
+			}
 		}
 	}
+	// The standard deviation of all four is sqrt(0.05), that of the three leaves sqrt(0.08/3).
+	equal := pool()
+	relevance(equal, 4, testRequest, false)
+	step := math.Exp(-3 * 0.2 / (4 * math.Sqrt(0.05)))
+	check("equal", equal, 1, step, step*step, step*step*step)
+	humble := pool()
+	relevance(humble, 4, testRequest, true)
+	step = math.Exp(-3 * 0.2 / (4 * math.Sqrt(0.08/3)))
+	check("humble", humble, 1, step, step*step, 0.8*step*step*step)
 	same := []*candidate{{score: 0.5}, {score: 0.5}}
-	relevance(same, 2, req, 0.8)
-	if same[0].parts.Relevance != 1 || same[1].parts.Relevance != 1 {
-		t.Errorf("equal scores are equally relevant, got %v and %v", same[0].parts.Relevance, same[1].parts.Relevance)
-	}
-	relevance(nil, 10, req, 0.8)
+	relevance(same, 2, testRequest, true)
+	check("the same scores", same, 1, 1)
+	relevance(nil, 10, testRequest, true)
 }
 
 // What stands beside a relevant leaf in its document is lifted, up to two chunks away; summaries are not.
@@ -96,15 +106,41 @@ func TestCoverageLeavesOutASummaryOfChosenChildren(t *testing.T) {
 	}
 }
 
-// A summary that resembles the query claims no more for a word than the leaves that hold it: its gain is theirs.
+// A summary that resembles the query claims no more for a word than the leaves that hold it.
 func TestASummaryIsNotMoreRelevantThanItsLeaves(t *testing.T) {
-	weak, s := leaf("d", 0, "sun", at(0.1)), summary("sun own", at(0.9), leaf("d", 0, "sun", at(0.1)))
-	pool := candidates(weak, s)
-	relevance(pool, 2, &Request{Sharpness: 3}, 0.8)
-	v := newCover(pool)
-	v.humble()
-	if got := []float64{v.relevance(0, 0), v.relevance(0, 1)}; got[0] != pool[1].parts.Relevance || got[1] != 0.4 {
-		t.Errorf("the summary's words are worth %v, want %v and 0.4", got, pool[1].parts.Relevance)
+	l := leaf("d", 0, "sun", at(0.1))
+	pool := candidates(l, summary("sun own", at(0.9), l))
+	pool[0].parts.Relevance, pool[1].parts.Relevance = 0.7, 0.3
+	v := newCover(pool, true)
+	if got := []float64{v.relevance(0, 0), v.relevance(0, 1)}; got[0] != 0.3 || got[1] != 0.35 {
+		t.Errorf("the summary's words are worth %v, want 0.3 and 0.35", got)
+	}
+	v = newCover(pool, false)
+	if got := []float64{v.relevance(0, 0), v.relevance(0, 1)}; got[0] != 0.7 || got[1] != 0.7 {
+		t.Errorf("as an equal, the summary's words are worth %v, want 0.7 and 0.7", got)
+	}
+}
+
+// Where leaves are enough to measure by, no summary changes what is chosen among them.
+func TestSummariesDoNotMoveLeaves(t *testing.T) {
+	for seed := range uint64(10) {
+		w := randomWorld(t, seed, 60)
+		req := NewRequest(corpusName, "anything")
+		req.Budget = 90
+		mixed := w.retrieve(t, req)
+		leaves := 0
+		for _, h := range mixed.Hits {
+			if h.Level == 0 {
+				leaves++
+			}
+		}
+		req.MaxLevel = ptr(0)
+		alone := w.retrieve(t, req)
+		if leaves == len(mixed.Hits) {
+			if diff := gocmp.Diff(found(alone.Hits), found(mixed.Hits)); diff != "" {
+				t.Errorf("seed %d (-leaves alone +among summaries):\n%s", seed, diff)
+			}
+		}
 	}
 }
 

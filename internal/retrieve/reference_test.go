@@ -198,28 +198,45 @@ func referenceSimilarity(pool []scored, req Request) []tree.ID {
 
 // referenceCoverage computes every gain at every step, from the chosen nodes alone.
 func referenceCoverage(pool []scored, req Request) []tree.ID {
+	equal := req.Mode == Blend || req.Mode == Boost
+	var yard []int // what all is measured by
+	for i, n := range pool {
+		if n.Level == 0 {
+			yard = append(yard, i)
+		}
+	}
+	if equal || 2*len(yard) < len(pool) {
+		yard = nil
+		for i := range pool {
+			yard = append(yard, i)
+		}
+	}
 	score := make([]float64, len(pool))
-	mean, variance, best := 0.0, 0.0, math.Inf(-1)
 	for i, n := range pool {
 		score[i] = n.score
 		height := 0.0
 		for _, m := range pool {
 			if apart := m.ChunkIndex - n.ChunkIndex; n.Level == 0 && m.Level == 0 && m.DocumentID == n.DocumentID && (apart == 1 || apart == -1 || apart == 2 || apart == -2) {
-				height = max(height, m.score-pool[len(pool)-1].score)
+				height = max(height, m.score-pool[yard[len(yard)-1]].score)
 			}
 		}
 		score[i] += req.Context * height
+	}
+	mean, variance, best := 0.0, 0.0, math.Inf(-1)
+	for _, i := range yard {
+		mean += score[i] / float64(len(yard))
 		best = max(best, score[i])
-		mean += score[i] / float64(len(pool))
 	}
-	for i := range pool {
-		variance += (score[i] - mean) * (score[i] - mean) / float64(len(pool))
+	for _, i := range yard {
+		variance += (score[i] - mean) * (score[i] - mean) / float64(len(yard))
 	}
-	equal := req.Mode == Blend || req.Mode == Boost
 	relevance := make([]float64, len(pool))
 	holders := map[string][]int{}
 	for i, n := range pool {
-		relevance[i] = math.Exp(req.Sharpness * (score[i] - best) / (4 * math.Sqrt(variance)))
+		relevance[i] = 1
+		if variance > 0 {
+			relevance[i] = min(1, math.Exp(req.Sharpness*(score[i]-best)/(4*math.Sqrt(variance))))
+		}
 		if n.Level > 0 && !equal {
 			relevance[i] *= req.SummaryWeight
 		}
@@ -244,10 +261,17 @@ func referenceCoverage(pool []scored, req Request) []tree.ID {
 	}
 	weight := map[string]float64{}
 	for word, nodes := range holders {
+		sum, n := 0.0, 0
 		for _, i := range nodes {
-			weight[word] += relevance[i]
+			if slices.Contains(yard, i) {
+				sum += relevance[i]
+				n++
+			}
 		}
-		weight[word] = math.Pow(weight[word], .25) * math.Log(1+float64(len(pool))/float64(len(nodes)))
+		if n == 0 {
+			sum, n = relevance[nodes[0]], 1
+		}
+		weight[word] = math.Pow(sum, .25) * math.Log(1+float64(len(yard))/float64(n))
 	}
 	var chosen []scored
 	var places []int

@@ -97,8 +97,8 @@ type Request struct {
 	// LeavesOnly makes the leaves that mode Traversal arrives at the only hits.
 	LeavesOnly bool `json:"leaves_only"`
 
-	// Pool is the number of nodes that are fetched before packing, at least 1, 150 by default. When the budget
-	// has room for more, more are fetched.
+	// Pool is the number of nodes to choose from, at least 1, 150 by default; in modes Collapsed and Filter that many
+	// leaves, and the summaries that rank among them. When the budget has room for more, more are fetched.
 	Pool int `json:"pool"`
 	// Sharpness says how fast relevance falls with the distance to the best hit: a node that is four standard
 	// deviations of the pool below it is worth exp(-Sharpness) of it. At least 0; 2.5 by default.

@@ -67,11 +67,14 @@ func (s *search) choose(ctx context.Context) (pool, chosen []*candidate, err err
 		return pool, chosen, err
 	}
 	for limit := s.firstLimit(); ; limit *= 2 {
-		over := 1
-		if s.req.Mode == Boost {
-			over = s.req.Candidates
+		wanted := limit
+		switch {
+		case s.req.Mode == Boost:
+			wanted *= s.req.Candidates
+		case s.humble():
+			wanted += limit / 2 // for the summaries among limit leaves
 		}
-		pool, all, err := s.fetch(ctx, limit*over)
+		pool, all, err := s.fetch(ctx, wanted)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -118,7 +121,7 @@ func (s *search) boost(pool []*candidate) {
 	sortCandidates(pool)
 }
 
-// packFresh packs the pool, of which coverage sees the first limit, and packs again without the summaries that
+// packFresh packs the pool, of which coverage sees the first limit (of leaves, where summaries are humble), and packs again without the summaries that
 // prove stale, until none does.
 func (s *search) packFresh(ctx context.Context, pool []*candidate, limit int) ([]*candidate, error) {
 	for {
@@ -152,18 +155,26 @@ func (s *search) pack(ctx context.Context, pool []*candidate, limit int) ([]*can
 	if s.req.Pack == Similarity {
 		return packSimilarity(pool, s.req.Budget, s.req.TopK), nil
 	}
-	pool = pool[:min(limit, len(pool))]
+	seen := 0
+	for i, c := range pool {
+		if c.node.IsLeaf() || !s.humble() {
+			seen++
+		}
+		if seen > limit {
+			pool = pool[:i]
+			break
+		}
+	}
 	if err := s.load(ctx, pool); err != nil {
 		return nil, err
 	}
-	equal := s.req.Mode == Blend || s.req.Mode == Boost
-	weight := s.req.SummaryWeight
-	if equal {
-		weight = 1
-	}
-	relevance(pool, s.req.Pool, s.req, weight)
-	return packCoverage(pool, s.req.Budget, s.req.TopK, !equal), nil
+	relevance(pool, s.req.Pool, s.req, s.humble())
+	return packCoverage(pool, s.req.Budget, s.req.TopK, s.humble()), nil
 }
+
+// humble reports whether summaries stand behind leaves where coverage packs: in the modes that don't set out to give them
+// more room.
+func (s *search) humble() bool { return s.req.Mode != Blend && s.req.Mode != Boost }
 
 // load reads texts and metadata. A node that is gone stays unloaded.
 func (s *search) load(ctx context.Context, cs []*candidate) error {
