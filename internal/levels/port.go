@@ -56,13 +56,15 @@ type Barrier interface {
 	// it is; one with another digest or total is replaced.
 	Open(ctx context.Context, level queue.Level, digest string, total int) error
 	// Mark sets bits and returns the counts after that. Done clears Dead; Dead on a done bit changes nothing.
-	// ErrNotOpen if the level isn't open with this digest. Without marks it only reads.
+	// ErrNotOpen if the level isn't open with this digest. Without marks it only reads. A position outside the
+	// plan, or an outcome of another name, is an error, and then nothing is marked.
 	Mark(ctx context.Context, level queue.Level, digest string, marks ...Mark) (Count, error)
 	// Count reads the counts; ErrNotOpen if the level isn't open.
 	Count(ctx context.Context, level queue.Level) (Count, error)
 	// Positions returns the positions that are done, or dead, ascending; ErrNotOpen if the level isn't open.
 	Positions(ctx context.Context, level queue.Level, outcome Outcome) ([]int, error)
-	// Clear takes back Dead marks, so that the tasks can run again.
+	// Clear takes back Dead marks, so that the tasks can run again; ErrNotOpen if the level isn't open. Other
+	// positions are passed over.
 	Clear(ctx context.Context, level queue.Level, positions []int) error
 	// Drop removes the barriers of a build.
 	Drop(ctx context.Context, corpus, build string) error
@@ -160,7 +162,8 @@ type Corpora interface {
 	Update(ctx context.Context, name string, change func(*Corpus) error) error
 	// List returns the names, ascending.
 	List(ctx context.Context) ([]string, error)
-	// Drop removes a record with the corpus's builds and barriers. One that doesn't exist is no error.
+	// Drop removes a record with the corpus's builds and barriers. One that doesn't exist is no error. The epochs that
+	// were given out are remembered.
 	Drop(ctx context.Context, name string) error
 }
 
