@@ -113,8 +113,9 @@ type Document struct {
 	Leaves int
 }
 
-// Store keeps the nodes of many corpora; one that it doesn't know holds none. Its methods may be called from many goroutines. A node or slice that
-// a method returns belongs to the caller; one that is passed in is not kept nor changed.
+// Store keeps the nodes of many corpora; one that it doesn't know holds none. Its methods may be called from many
+// goroutines. A node or slice that a method returns belongs to the caller; one that is passed in is not kept nor
+// changed.
 type Store interface {
 	// Put writes nodes; one with an id that exists is replaced. The width of a corpus's vectors is that of its
 	// first node; another width is ErrWidth, a vector that is missing, not finite or all zero is ErrInvalid
