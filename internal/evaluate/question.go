@@ -24,10 +24,28 @@ type Question struct {
 	Evidence []string `json:"evidence,omitempty"`
 }
 
-// ReadQuestions reads one JSON object a line; blank lines are passed over and unknown fields ignored. An error
-// names the line.
+// QuestionsError lists what is wrong in a file of questions.
+type QuestionsError struct {
+	// Rows has a sentence for each bad row, with the number of its line.
+	Rows []string
+}
+
+// mostRows bounds how many bad rows an error tells of: a file of another kind is bad in every row.
+const mostRows = 10
+
+func (e *QuestionsError) Error() string {
+	rows, rest := e.Rows, ""
+	if n := len(rows) - mostRows; n > 0 {
+		rows, rest = rows[:mostRows], fmt.Sprintf("; and %d more bad rows", n)
+	}
+	return "evaluate: questions: " + strings.Join(rows, "; ") + rest
+}
+
+// ReadQuestions reads one JSON object a line; blank lines are passed over and unknown fields ignored. Bad rows are a
+// *QuestionsError, which names the line of each: leaving them out would evaluate something else than the file says.
 func ReadQuestions(r io.Reader) ([]Question, error) {
 	var questions []Question
+	var bad QuestionsError
 	seen := map[string]int{}
 	lines := bufio.NewReader(r)
 	for number := 1; ; number++ {
@@ -38,21 +56,26 @@ func ReadQuestions(r io.Reader) ([]Question, error) {
 		last := err != nil
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			q, err := parseQuestion(line)
-			if err != nil {
-				return nil, fmt.Errorf("evaluate: questions: line %d: %w", number, err)
+			before, twice := seen[q.ID]
+			switch {
+			case err != nil:
+				bad.Rows = append(bad.Rows, fmt.Sprintf("line %d: %v", number, err))
+			case twice && q.ID != "":
+				bad.Rows = append(bad.Rows, fmt.Sprintf("line %d: the id %q stands in line %d too", number, q.ID, before))
+			default:
+				seen[q.ID] = number
+				questions = append(questions, q)
 			}
-			if before, twice := seen[q.ID]; twice && q.ID != "" {
-				return nil, fmt.Errorf("evaluate: questions: line %d: the id %q stands in line %d too", number, q.ID, before)
-			}
-			seen[q.ID] = number
-			questions = append(questions, q)
 		}
 		if last {
 			break
 		}
 	}
-	if len(questions) == 0 {
-		return nil, errors.New("evaluate: questions: there is none: one JSON object a line is wanted, with question and answer")
+	if len(questions) == 0 && len(bad.Rows) == 0 {
+		bad.Rows = []string{"there is none: one JSON object a line is wanted, with question and answer"}
+	}
+	if len(bad.Rows) > 0 {
+		return nil, &bad
 	}
 	return questions, nil
 }

@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -134,5 +135,12 @@ func TestReadQuestions(t *testing.T) {
 		if _, err := ReadQuestions(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: error is %v, want one that says %q", text, err, says)
 		}
+	}
+	// Every bad row is told of, and of very many some.
+	bad := strings.Repeat("{}\n", 12) + `{"id":"1","question":"q","answer":"a"}`
+	_, err = ReadQuestions(strings.NewReader(bad))
+	var rows *QuestionsError
+	if !errors.As(err, &rows) || len(rows.Rows) != 12 || !strings.Contains(err.Error(), "line 10: it has no question; and 2 more bad rows") {
+		t.Errorf("error is %v", err)
 	}
 }
