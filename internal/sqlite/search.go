@@ -43,7 +43,9 @@ func (st *Store) query(ctx context.Context, corpus string, q *store.Query, fn fu
 		if err != nil {
 			return err
 		}
-		return fn(s, c, t, t.keep(q.Filter, sel))
+		err = fn(s, c, t, t.keep(q.Filter, sel))
+		runtime.KeepAlive(t) // slices of mapped files don't hold the mapping
+		return err
 	})
 }
 
@@ -95,7 +97,6 @@ func (t *table) nearest(query []float32, keep func(int) bool, limit int) []score
 		})
 	}
 	wg.Wait()
-	runtime.KeepAlive(t) // a row of the mapped file doesn't hold the mapping
 	for _, b := range best[1:] {
 		for _, s := range b.heap {
 			best[0].add(s)

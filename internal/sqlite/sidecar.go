@@ -14,7 +14,6 @@ import (
 	"unsafe"
 
 	"github.com/gofrs/flock"
-	"golang.org/x/sys/unix"
 )
 
 // A sidecar is the file vectors-<corpus>.f32: the corpus's vectors, scaled to unit length, as a flat array that is
@@ -33,6 +32,7 @@ import (
 // All numbers are in the order of bytes of the machine, since the file never leaves it.
 type sidecar struct {
 	header
+	mapping   *mapping
 	slots     []float32 // in the mapping
 	sequences []uint64  // in the mapping
 }
@@ -125,16 +125,15 @@ func (st *Store) mapSidecar(c *collection) (*sidecar, error) {
 	if err != nil || !h.valid(c, size) || h.Count == 0 {
 		return empty, nil // a file that was just begun, or is no sidecar
 	}
-	data, err := unix.Mmap(int(f.Fd()), 0, int(h.offset(h.Count)), unix.PROT_READ, unix.MAP_SHARED)
+	memory, err := mapFile(f, h.offset(h.Count))
 	if err != nil {
-		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
+		return nil, err
 	}
-	m := &sidecar{header: h}
-	runtime.AddCleanup(m, func(data []byte) { unix.Munmap(data) }, data)
+	m := &sidecar{header: h, mapping: memory}
 	if h.Compacted > 0 {
-		m.sequences = unsafe.Slice((*uint64)(unsafe.Pointer(&data[headerSize])), h.Compacted)
+		m.sequences = unsafe.Slice((*uint64)(unsafe.Pointer(&memory.data[headerSize])), h.Compacted)
 	}
-	m.slots = unsafe.Slice((*float32)(unsafe.Pointer(&data[h.slotsAt()])), h.Count*h.Width)
+	m.slots = unsafe.Slice((*float32)(unsafe.Pointer(&memory.data[h.slotsAt()])), h.Count*h.Width)
 	return m, nil
 }
 
@@ -259,7 +258,7 @@ func (st *Store) rebuildSidecar(s *session, c *collection) (bool, error) {
 	defer f.Close()
 	n := int64(len(sequences))
 	h := header{Magic: sidecarMagic, Boot: bootID(), Corpus: c.id, Width: int64(c.width), Compacted: n, Base: c.next}
-	if _, err := f.WriteAt(wordBytes(sequences), headerSize); err != nil {
+	if _, err := f.WriteAt(rawBytes(sequences), headerSize); err != nil {
 		return false, err
 	}
 	w := slotWriter{file: f, header: &h}
@@ -274,10 +273,10 @@ func (st *Store) rebuildSidecar(s *session, c *collection) (bool, error) {
 	if err == nil {
 		err = w.end(n)
 	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
+	if err != nil {
+		return false, errors.Join(err, os.Remove(path+".new"))
 	}
-	return err == nil, err
+	return true, os.Rename(path+".new", path)
 }
 
 // slotWriter appends slots to a file and then counts them.
@@ -297,7 +296,7 @@ func (w *slotWriter) add(at int64, vector []float32) error {
 			return err
 		}
 	}
-	w.block = append(w.block, floatBytes(vector)...)
+	w.block = append(w.block, rawBytes(vector)...)
 	w.added++
 	return w.flush(1 << 20)
 }
@@ -337,18 +336,25 @@ func (w *slotWriter) end(n int64) error {
 	return writeHeader(w.file, h)
 }
 
-// removeStrays deletes the sidecars of corpora that are gone, should a process have died between the two steps of a
+// removeStrays deletes the sidecars and snapshots of corpora that are gone, should a process have died between the two steps of a
 // drop. The folder is read before the database, since a new corpus is in the database before it has a file.
 func (st *Store) removeStrays() error {
-	paths, err := filepath.Glob(filepath.Join(st.db.home, "vectors-*.f32*"))
-	if err != nil || len(paths) == 0 {
-		return err
+	var paths []string
+	for _, pattern := range []string{"vectors-*.f32*", "nodes-*.tab*"} {
+		found, err := filepath.Glob(filepath.Join(st.db.home, pattern))
+		if err != nil {
+			return err
+		}
+		paths = append(paths, found...)
+	}
+	if len(paths) == 0 {
+		return nil
 	}
 	known := map[string]bool{}
-	err = st.db.writer.session.rows("SELECT id FROM collections", nil, func(scan func(...any) error) error {
+	err := st.db.writer.session.rows("SELECT id FROM collections", nil, func(scan func(...any) error) error {
 		var c collection
 		err := scan(&c.id)
-		known[st.sidecarPath(&c)] = true
+		known[st.sidecarPath(&c)], known[st.snapshotPath(&c)] = true, true
 		return err
 	})
 	if err != nil {
@@ -371,20 +377,4 @@ func bootID() [16]byte {
 		copy(id[:], bytes.ReplaceAll(b, []byte("-"), nil))
 	}
 	return id
-}
-
-// floatBytes returns the memory of a slice of numbers.
-func floatBytes(v []float32) []byte {
-	if len(v) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 4*len(v))
-}
-
-// wordBytes does the same for words.
-func wordBytes(v []uint64) []byte {
-	if len(v) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 8*len(v))
 }

@@ -27,17 +27,21 @@ type table struct {
 	words     []int32 // in the keyword index
 	allWords  int64   // the sum of words
 
-	width  int
-	file   *sidecar
-	packed []int32   // slots of the first rows, those before file.Base; -1 for one that is gone
-	inFile int       // rows before this one are in the file
-	tail   []float32 // vectors of the others
+	mapping *mapping // where the columns are, if they come from a snapshot
+	saved   int      // rows of the snapshot
+
+	width    int
+	attached bool // what follows is set
+	file     *sidecar
+	packed   []int32   // slots of the first rows, those before file.Base; -1 for one that is gone
+	inFile   int       // rows before this one are in the file
+	tail     []float32 // vectors of the others
 }
 
 // limits say when the sidecar is worth the work.
 type limits struct {
 	// tail is how many vectors a search keeps in memory before it moves them to the file. Put moves them four times as
-	// late.
+	// late, and so many nodes at least are worth a snapshot.
 	tail int
 	// dead is how many dead slots a file may have in any case; more must be fewer than the others.
 	dead int
@@ -60,14 +64,22 @@ func (st *Store) table(s *session, corpus string) (*table, *collection, error) {
 		return old, c, nil
 	}
 	if old == nil || old.stamp != c.stamp {
-		old = &table{first: c.firstNode, width: c.width, file: &sidecar{header: header{Width: int64(c.width)}}}
+		if old, err = st.snapshot(s, c); err != nil {
+			return nil, nil, err
+		}
+		old.saved = len(old.nodes)
 	}
 	t, err := old.extended(s, c)
-	if err == nil {
-		err = st.attach(s, c, t, old)
-	}
 	if err != nil {
 		return nil, nil, err
+	}
+	if err := st.attach(s, c, t, old); err != nil {
+		return nil, nil, err
+	}
+	if n := len(t.nodes); n-t.saved >= max(4*st.limits.tail, n/8) {
+		t.saved = n
+		// A cache that can't be written, on a full disk, say, costs time and not the answer.
+		_ = st.saveSnapshot(c, t)
 	}
 	st.tables[c.id] = t
 	return t, c, nil
@@ -107,7 +119,8 @@ func (st *Store) attach(s *session, c *collection, t, old *table) error {
 	if err != nil {
 		return err
 	}
-	if file.Boot == old.file.Boot && file.Base == old.file.Base && file.Count == old.file.Count {
+	t.attached = true
+	if old.attached && file.Boot == old.file.Boot && file.Base == old.file.Base && file.Count == old.file.Count {
 		// The same file, as far as rows go: the tail is what it was, and more.
 		t.file = old.file
 		return t.readTail(s, c, old.nodes)
@@ -149,7 +162,7 @@ func (st *Store) sidecar(s *session, c *collection, t *table) (*sidecar, error) 
 		return file, nil
 	}
 	if updated, err := update(s, c); err != nil || !updated {
-		return file, err
+		return file, nil // as above: what the file lacks is read from the database
 	}
 	return st.mapSidecar(c)
 }
@@ -189,8 +202,10 @@ func (st *Store) forget(c *collection) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	delete(st.tables, c.id)
-	if err := os.Remove(st.sidecarPath(c)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	for _, path := range []string{st.sidecarPath(c), st.snapshotPath(c)} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,0 +1,163 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// A snapshot is the file nodes-<corpus>.tab: the columns of a [table] as they stand in memory, so that a process that is
+// started for one query doesn't read every node. It is a cache like the sidecar, replaced as a whole and never
+// changed. It is only believed in the run of the machine in which it was written, since nobody waits until it is on disk.
+type snapshotHeader struct {
+	Magic    [8]byte
+	Boot     [16]byte
+	Corpus   int64
+	Stamp    int64
+	Next     int64
+	AllWords int64
+	Rows     int64
+}
+
+var snapshotMagic = [8]byte{'a', 'e', 'r', 'i', 'e', 't', 'b', '1'}
+
+// snapshotAt is where the columns begin.
+const snapshotAt = 128
+
+// rowSize is what a row takes in all columns.
+const rowSize = int64(unsafe.Sizeof(int64(0)) + unsafe.Sizeof(tree.ID{}) + 6*unsafe.Sizeof(int32(0)))
+
+// mapping is memory that is a file until nobody can reach the value any more. Slices of it don't count as reaching it.
+type mapping struct{ data []byte }
+
+func mapFile(f *os.File, size int64) (*mapping, error) {
+	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
+	}
+	m := &mapping{data}
+	runtime.AddCleanup(m, func(data []byte) { unix.Munmap(data) }, data)
+	return m, nil
+}
+
+func (st *Store) snapshotPath(c *collection) string {
+	return filepath.Join(st.db.home, fmt.Sprintf("nodes-%d.tab", c.id))
+}
+
+// snapshot returns the table that was saved, if it is one of the corpus's present state, perhaps with fewer nodes; else
+// an empty one.
+func (st *Store) snapshot(s *session, c *collection) (*table, error) {
+	empty := &table{first: c.firstNode, width: c.width, file: &sidecar{header: header{Width: int64(c.width)}}}
+	f, err := os.Open(st.snapshotPath(c))
+	if errors.Is(err, os.ErrNotExist) {
+		return empty, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var h snapshotHeader
+	page := make([]byte, binary.Size(h))
+	if _, err := f.ReadAt(page, 0); err != nil {
+		return empty, nil // it is cut off
+	}
+	if _, err := binary.Decode(page, binary.NativeEndian, &h); err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if h.Magic != snapshotMagic || h.Boot != bootID() || h.Corpus != c.id || h.Stamp != c.stamp || h.Next > c.next ||
+		h.Rows < 1 || snapshotAt+h.Rows*rowSize != info.Size() {
+		return empty, nil
+	}
+	m, err := mapFile(f, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	t := *empty
+	t.mapping, t.next, t.stamp, t.allWords = m, h.Next, h.Stamp, h.AllWords
+	rest := m.data[snapshotAt:]
+	t.nodes, rest = column[int64](rest, h.Rows)
+	t.ids, rest = column[tree.ID](rest, h.Rows)
+	for _, c := range t.numbers() {
+		*c, rest = column[int32](rest, h.Rows)
+	}
+	// After a database was put back from a copy, other nodes may have got the numbers of those that the file knows.
+	var node int64
+	var id []byte
+	ok, err := s.row("SELECT node, id FROM nodes WHERE node >= ? AND node < ? ORDER BY node DESC LIMIT 1", []any{c.firstNode, c.firstNode + h.Next}, &node, &id)
+	if err != nil {
+		return nil, err
+	}
+	if last := h.Rows - 1; !ok || node != t.nodes[last] || tree.ID(id) != t.ids[last] {
+		return empty, nil
+	}
+	return &t, nil
+}
+
+// numbers are the columns of numbers, in the order of the file.
+func (t *table) numbers() []*[]int32 {
+	return []*[]int32{&t.levels, &t.documents, &t.metadata, &t.born, &t.died, &t.words}
+}
+
+// saveSnapshot replaces the file, unless another process is at it.
+func (st *Store) saveSnapshot(c *collection, t *table) error {
+	unlock, ok := st.lockSidecars()
+	if !ok {
+		return nil
+	}
+	defer unlock()
+	h := snapshotHeader{
+		Magic: snapshotMagic, Boot: bootID(), Corpus: c.id, Stamp: t.stamp, Next: t.next, AllWords: t.allWords, Rows: int64(len(t.nodes)),
+	}
+	head, err := binary.Append(nil, binary.NativeEndian, &h)
+	if err != nil {
+		return err
+	}
+	parts := [][]byte{append(head, make([]byte, snapshotAt-len(head))...), rawBytes(t.nodes), rawBytes(t.ids)}
+	for _, c := range t.numbers() {
+		parts = append(parts, rawBytes(*c))
+	}
+	path := st.snapshotPath(c)
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if _, err = f.Write(p); err != nil {
+			break
+		}
+	}
+	if err == nil && h.Boot == ([16]byte{}) {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path+".new"))
+	}
+	return os.Rename(path+".new", path)
+}
+
+// column takes n values off the front of memory that is aligned for them.
+func column[T int64 | int32 | tree.ID](b []byte, n int64) (values []T, rest []byte) {
+	var v T
+	size := n * int64(unsafe.Sizeof(v))
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n), b[size:]
+}
+
+// rawBytes returns the memory of a slice of numbers or ids.
+func rawBytes[T float32 | uint64 | int64 | int32 | tree.ID](v []T) []byte {
+	if len(v) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), len(v)*int(unsafe.Sizeof(v[0])))
+}
