@@ -23,10 +23,19 @@
 //
 // Each corpus has an FTS5 table of its own, so that BM25 counts words in that corpus only. It is contentless:
 // the text stands in the texts table, and the index is fed with the words of package-private segment, which also
-// reads queries. That is what makes scripts without spaces searchable.
+// reads queries. That is what makes scripts without spaces searchable. FTS5 keeps the index; the postings are read from
+// its tables and scored here, which is thirty times as fast as its own ranking when a word is common.
 //
 // # Vectors
 //
-// Search is exact. The vectors stand in the file as the record, and once more in a sidecar that is mapped into
-// memory, a cache that any process may extend or rebuild.
+// Search is exact. The vectors stand in the file as the record, and once more in a sidecar, vectors-<corpus>.f32,
+// that is mapped into memory. Of each node, what filters need is kept in memory too (see table), and in a snapshot,
+// nodes-<corpus>.tab, for the next process. Both files are caches: any process extends or replaces them, and they may
+// be deleted while none runs. Searches see exactly the state of the database when they began, whatever the caches hold.
+//
+// # Deleting
+//
+// What is deleted is overwritten: rows by secure_delete, words by FTS5's secure-delete. Copies that a page kept when
+// rows moved within the file go with the next VACUUM, which is left to the operator; texts are blanked first, so that no
+// new copies come into being.
 package sqlite
