@@ -145,7 +145,7 @@ func isTooLarge(err error) bool {
 
 // isMissing reports whether the server doesn't know the collection, the tenant or a property.
 func isMissing(err error) bool {
-	return err != nil && mentions(err, []string{
+	return errors.Is(err, errDropped) || err != nil && mentions(err, []string{
 		"could not find class", "class not found", "not found in schema", "no such class", "tenant not found", "no such prop", "could not find property",
 		"not present in schema",
 	})

@@ -27,17 +27,19 @@ func (s *Store) Put(ctx context.Context, corpus string, nodes []tree.Node) error
 		return nil
 	}
 	p := put{s: s, corpus: corpus, failed: map[tree.ID]error{}}
-	for try := 0; try == 0 || try == 1 && p.missing(); try++ {
-		if try > 0 { // the collection was dropped, or made anew without our properties
-			s.forget(corpus)
-		}
+	for try := 0; ; try++ {
 		err := p.prepare(ctx, nodes)
 		if err == nil {
 			err = p.send(ctx)
 		}
+		if try == 0 && (isMissing(err) || err == nil && p.missing()) {
+			s.forget(corpus) // the collection was dropped, or made anew without our properties
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("weaviate: corpus %s: put %d nodes: %w", corpus, len(nodes), err)
 		}
+		break
 	}
 	if len(p.failed) > 0 {
 		return &store.PutError{Failed: p.failed}

@@ -209,6 +209,9 @@ func (s *Store) ensure(ctx context.Context, corpus string, width int) (*collecti
 	return s.addProperties(ctx, corpus, c, missing)
 }
 
+// errDropped: somebody has dropped the collection that was being written to.
+var errDropped = errors.New("dropped in the meantime")
+
 // create makes a corpus's collection, or reads the one that somebody else has just made.
 func (s *Store) create(ctx context.Context, corpus string, width int) (*collection, error) {
 	name, err := CollectionName(s.cfg.Prefix, corpus)
@@ -277,7 +280,7 @@ func (s *Store) addProperties(ctx context.Context, corpus string, c *collection,
 		return nil, err
 	}
 	if newer == nil {
-		return nil, fmt.Errorf("weaviate: collection %s was dropped in the meantime", c.name)
+		return nil, fmt.Errorf("collection %s: %w", c.name, errDropped)
 	}
 	if len(errs) > 0 && slices.ContainsFunc(missing, func(p *models.Property) bool { return !newer.has(p.Name) }) {
 		return nil, errors.Join(errs...)
