@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
@@ -19,17 +20,35 @@ type display struct {
 	c    *cli
 	look func(context.Context) (glance, error)
 
-	mu    sync.Mutex // guards what follows
-	bars  *mpb.Progress
+	mu   sync.Mutex // guards bars, which is nil off a terminal and at the end
+	bars *mpb.Progress
+
+	// What follows belongs to the goroutine of run.
 	level map[int]*levelBar
 	foot  *mpb.Bar
-	last  glance
+	below shownText // of foot
 }
 
 type levelBar struct {
 	bar   *mpb.Bar
 	since time.Time // when this display saw the level first
 	from  int       // how far it was then
+	text  shownText
+}
+
+// shownText is a text that mpb draws in goroutines of its own. It takes no lock: calls of mpb wait for what it draws, so a
+// lock held across such a call, and wanted by what is drawn, would stop both for ever.
+type shownText struct{ atomic.Pointer[string] }
+
+func (t *shownText) set(text string) { t.Store(&text) }
+
+func (t *shownText) decorator() decor.Decorator {
+	return decor.Any(func(decor.Statistics) string {
+		if text := t.Load(); text != nil {
+			return *text
+		}
+		return ""
+	})
 }
 
 // lineEvery is how often a line is written off a terminal.
@@ -50,7 +69,8 @@ func (d *display) event(text string) {
 	bars := d.bars
 	d.mu.Unlock()
 	if bars != nil {
-		if _, err := fmt.Fprintln(bars, text); err == nil {
+		// What a person types, such as ^C, moves the cursor: begin at the first column.
+		if _, err := fmt.Fprintln(bars, "\r\x1b[K"+text); err == nil {
 			return
 		}
 	}
@@ -88,9 +108,6 @@ func (d *display) refresh(ctx context.Context) {
 		d.c.progressLine(g)
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last = g
 	for _, l := range g.levels {
 		if l.expected == 0 {
 			continue
@@ -98,57 +115,42 @@ func (d *display) refresh(ctx context.Context) {
 		b := d.level[l.level]
 		if b == nil {
 			b = &levelBar{since: time.Now(), from: l.done + l.buried}
-			b.bar = d.addBar(l.level, l.expected)
+			b.text.set(levelText(l))
+			b.bar = d.addBar(l.level, l.expected, &b.text)
 			d.level[l.level] = b
 		}
+		b.text.set(levelText(l) + b.left(l))
 		b.bar.SetTotal(int64(l.expected), false)
 		b.bar.SetCurrent(int64(l.done + l.buried))
 	}
+	d.below.set(footText(g))
 	if d.foot == nil {
-		d.foot = d.bars.New(0, mpb.NopStyle(), mpb.BarPriority(1<<20), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			return footText(d.last)
-		})))
+		d.foot = d.bars.New(0, mpb.NopStyle(), mpb.BarPriority(1<<20), mpb.PrependDecorators(d.below.decorator()))
 	}
 }
 
-// addBar adds the bar of a level. d.mu is held; the decorators take it when they are drawn, in mpb's own goroutine.
-func (d *display) addBar(level, total int) *mpb.Bar {
+func (d *display) addBar(level, total int, text *shownText) *mpb.Bar {
 	style := mpb.BarStyle().Lbound(" ").Rbound(" ").Filler("━").Tip("━").Padding("─")
 	return d.bars.New(int64(total), style, mpb.BarPriority(level), mpb.BarWidth(32),
 		mpb.PrependDecorators(decor.Name(fmt.Sprintf("level %d", level), decor.WCSyncSpaceR)),
-		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return d.barText(level) })))
+		mpb.AppendDecorators(text.decorator()))
 }
 
-func (d *display) barText(level int) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, l := range d.last.levels {
-		if l.level != level {
-			continue
-		}
-		text := levelText(l)
-		if b := d.level[level]; b != nil {
-			done := l.done + l.buried - b.from
-			left := l.expected - l.done - l.buried
-			if passed := time.Since(b.since); done > 0 && left > 0 && passed > 2*time.Second {
-				text += ", about " + (passed * time.Duration(left) / time.Duration(done)).Round(time.Second).String() + " left"
-			}
-		}
-		return text
+// left says how much longer the level may take, at the pace since this display saw it first.
+func (b *levelBar) left(l glanceLevel) string {
+	done, left := l.done+l.buried-b.from, l.expected-l.done-l.buried
+	passed := time.Since(b.since)
+	if done <= 0 || left <= 0 || passed <= 2*time.Second {
+		return ""
 	}
-	return ""
+	return ", about " + (passed * time.Duration(left) / time.Duration(done)).Round(time.Second).String() + " left"
 }
 
 func (d *display) finish() {
-	d.mu.Lock()
-	foot, level := d.foot, d.level
-	d.mu.Unlock()
-	if foot != nil {
-		foot.Abort(true)
+	if d.foot != nil {
+		d.foot.Abort(true)
 	}
-	for _, b := range level {
+	for _, b := range d.level {
 		b.bar.Abort(false)
 	}
 	d.c.logTo.point(d.c.err)
