@@ -41,8 +41,9 @@ func (s *Server) chat(w http.ResponseWriter, body []byte) {
 		Messages []struct {
 			Content string `json:"content"`
 		} `json:"messages"`
-		MaxTokens           int `json:"max_tokens"`
-		MaxCompletionTokens int `json:"max_completion_tokens"`
+		MaxTokens           int  `json:"max_tokens"`
+		MaxCompletionTokens int  `json:"max_completion_tokens"`
+		Stream              bool `json:"stream"`
 	}
 	if err := json.Unmarshal(body, &req); err != nil || len(req.Messages) == 0 {
 		fail(w, http.StatusBadRequest, "invalid_request_error", "The request can't be read.")
@@ -93,10 +94,15 @@ func (s *Server) chat(w http.ResponseWriter, body []byte) {
 		s.good[promptHash(prompt.String())]++
 		s.mu.Unlock()
 	}
+	usage := map[string]any{"prompt_tokens": tokens, "completion_tokens": s.cfg.Count(text), "total_tokens": tokens + s.cfg.Count(text)}
+	if req.Stream {
+		stream(w, message, finish, usage)
+		return
+	}
 	reply(w, map[string]any{
 		"object":  "chat.completion",
 		"choices": []any{map[string]any{"index": 0, "message": message, "finish_reason": finish}},
-		"usage":   map[string]any{"prompt_tokens": tokens, "completion_tokens": s.cfg.Count(text), "total_tokens": tokens + s.cfg.Count(text)},
+		"usage":   usage,
 	})
 }
 
