@@ -40,7 +40,7 @@ func (b bucket) get(ctx context.Context, key string) (value []byte, revision uin
 }
 
 // put writes a key if its revision is the expected one, 0 for a new key; else it returns errConflict. The message
-// carries an id, so that a repeat after a lost reply is not taken for a conflict.
+// carries an id, so that a repeat after a lost reply is no conflict where the stream's window allows.
 func (b bucket) put(ctx context.Context, key string, value []byte, revision uint64) error {
 	msg := &nats.Msg{Subject: b.prefix + key, Data: value}
 	id := rand.Text()

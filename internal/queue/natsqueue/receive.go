@@ -160,25 +160,30 @@ func (q *workQueue) giveBack(msg *nats.Msg) {
 // open makes a delivery of a message. One that isn't a task of this stream is removed: it would come back for ever,
 // and its subject would keep the real task out.
 func (q *workQueue) open(ctx context.Context, msg *nats.Msg) (*delivery, bool) {
-	d := &delivery{conn: q.conn, reply: msg.Reply, contact: time.Now()}
-	err := json.Unmarshal(msg.Data, &d.task)
+	task, seq, err := decodeTask(msg)
 	if err == nil {
-		err = checkTask(&d.task)
-	}
-	if err == nil && subjectOf(taskPrefix, &d.task) != msg.Subject {
-		err = errors.New("its subject is another task's")
-	}
-	if err == nil {
-		d.seq, err = sequence(msg.Reply)
-	}
-	if err == nil {
-		return d, true
+		return &delivery{conn: q.conn, task: task, reply: msg.Reply, seq: seq, contact: time.Now()}, true
 	}
 	q.conn.cfg.Logger.Error("queue: removing a message that is not a task", "subject", msg.Subject, "error", err)
 	if err := q.conn.confirm(ctx, msg.Reply, "+TERM not a task"); err != nil {
 		q.conn.cfg.Logger.Warn("queue: the message that is not a task was not removed", "subject", msg.Subject, "error", err)
 	}
 	return nil, false
+}
+
+// decodeTask reads a task and its number in the stream from a message.
+func decodeTask(msg *nats.Msg) (task queue.Task, seq uint64, err error) {
+	if err = json.Unmarshal(msg.Data, &task); err != nil {
+		return task, 0, err
+	}
+	if err = checkTask(&task); err != nil {
+		return task, 0, err
+	}
+	if subjectOf(taskPrefix, &task) != msg.Subject {
+		return task, 0, errors.New("its subject is another task's")
+	}
+	seq, err = sequence(msg.Reply)
+	return task, seq, err
 }
 
 // sequence reads a message's number in the stream from its ack subject, in the form of either server generation:

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
 )
@@ -93,4 +95,30 @@ func TestTruncate(t *testing.T) {
 			t.Errorf("truncate(%q, %d): got %q, want %q", c.text, c.n, got, c.want)
 		}
 	}
+}
+
+// FuzzDecodeTask: whatever stands in a message, what comes out is a task that belongs to its subject.
+func FuzzDecodeTask(f *testing.F) {
+	task := queuetest.Tasks("my corpus", "build", 1, 1)[0]
+	msg, err := taskMsg(&task)
+	if err != nil {
+		f.Fatal(err)
+	}
+	const reply = "$JS.ACK.AERIE_TASKS.workers.1.41.77.1700000000000000000.5"
+	f.Add(msg.Subject, reply, msg.Data)
+	f.Add("", "", []byte("{}"))
+	f.Add(msg.Subject, "$JS.ACK", []byte(`{"corpus":"c","level":-1}`))
+	f.Fuzz(func(t *testing.T, subject, reply string, data []byte) {
+		task, seq, err := decodeTask(&nats.Msg{Subject: subject, Reply: reply, Data: data})
+		if err != nil {
+			return
+		}
+		again, err := taskMsg(&task)
+		if err != nil {
+			return // larger than a task may be
+		}
+		if again.Subject != subject || task.Level < 1 || task.ID.IsZero() {
+			t.Errorf("subject %q gives task %+v, number %d", subject, task, seq)
+		}
+	})
 }

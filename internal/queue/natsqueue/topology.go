@@ -65,18 +65,23 @@ func (c *Conn) streams() []jetstream.StreamConfig {
 	}
 	journal := bucketConfig(journalStream, journalPrefix, "aerie: paid answers", c.cfg.JournalTTL)
 	attempts := bucketConfig(attemptsStream, attemptsPrefix, "aerie: attempts at tasks", c.cfg.AttemptsTTL)
+	attempts.Duplicates = dedupWindow
 	all := []jetstream.StreamConfig{tasks, dead, plans, journal, attempts}
 	for i := range all {
 		all[i].Storage = jetstream.FileStorage
 		all[i].Replicas = c.cfg.Replicas
-		all[i].Duplicates = dedupWindow
+		all[i].Duplicates = max(all[i].Duplicates, noDedupWindow)
 	}
 	return all
 }
 
-// dedupWindow is how long the server knows a message's id. Only counting attempts uses ids, to repeat a write
-// whose reply was lost.
-const dedupWindow = 2 * time.Minute
+// The server knows a message's id for a while. Only counts of attempts rely on it, to repeat a write whose reply was
+// lost. For the others it is as short as the server allows: when it opens a stream, it reads all messages of the
+// window.
+const (
+	dedupWindow   = 2 * time.Minute
+	noDedupWindow = 100 * time.Millisecond
+)
 
 func bucketConfig(name, prefix, description string, ttl time.Duration) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
