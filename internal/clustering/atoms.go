@@ -21,7 +21,7 @@ type atom struct {
 }
 
 // maxTokens bounds a row's tokens, so that sums can't overflow.
-const maxTokens = 1 << 40
+const maxTokens = 1 << 30
 
 // scales checks every row and returns the reciprocal norms. The error names the first bad row.
 func scales(ctx context.Context, workers int, in Input) ([]float64, error) {
@@ -150,7 +150,7 @@ func cut[T any](list []T, tokens func(i int) int, limit, least int) [][]T {
 	for i := range list {
 		total += tokens(i)
 	}
-	parts := min(max(least, (total+limit-1)/limit, 1), len(list))
+	parts := min(max(least, quotient(total, limit), 1), len(list))
 	var out [][]T
 	lo, sum, before := 0, 0, 0
 	for i := range list {

@@ -106,7 +106,7 @@ func hopeless(in Input, limit, least int) string {
 			large++ // two of these are over the cap
 		}
 	}
-	if need := max(large, (total+limit-1)/limit); !shrinks(need, in.N) {
+	if need := max(large, quotient(total, limit)); !shrinks(need, in.N) {
 		return notShrinking(in.N, min(need, in.N))
 	}
 	return ""

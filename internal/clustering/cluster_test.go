@@ -139,7 +139,7 @@ func TestClusterKeepsTheRules(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.Mode = rapid.SampledFrom([]Mode{Raptor, Reference, Flat, KMeans}).Draw(t, "mode")
 		cfg.Dim = rapid.SampledFrom([]int{1, 2, 10, 30}).Draw(t, "dim")
-		cfg.MaxClusterTokens = rapid.SampledFrom([]int{1, 150, 1000, 3500, 1 << 40}).Draw(t, "cap")
+		cfg.MaxClusterTokens = rapid.SampledFrom([]int{1, 150, 1000, 3500, math.MaxInt}).Draw(t, "cap")
 		cfg.TargetClusterSize = rapid.SampledFrom([]int{0, 0, 2, 7, 50}).Draw(t, "target")
 		cfg.MaxClusters = rapid.SampledFrom([]int{0, 0, 2, 20}).Draw(t, "max")
 		cfg.Threshold = rapid.SampledFrom([]float64{0.1, 1e-6, 0.9}).Draw(t, "threshold")

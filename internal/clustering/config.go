@@ -49,9 +49,18 @@ func (c Config) target() int {
 // least returns how many clusters n rows must have at least.
 func (c Config) least(n int) int {
 	if t := c.target(); t > 0 {
-		return max(2, (n+t-1)/t)
+		return max(2, quotient(n, t))
 	}
 	return 2
+}
+
+// quotient returns a / b rounded up, for a of at least 0, without overflow.
+func quotient(a, b int) int {
+	q := a / b
+	if a%b > 0 {
+		q++
+	}
+	return q
 }
 
 // shrinks reports whether clusters are few enough for a level of n rows: at most 0.7 n.

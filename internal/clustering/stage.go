@@ -96,13 +96,13 @@ func (s *stage) shares(ctx context.Context) ([][]share, int, error) {
 // bounds returns the least and the most components to look for.
 func (s *stage) bounds() (lo, hi int) {
 	r, n := s.run, len(s.group.atoms)
-	lo = (r.tokens(s.group.atoms) + r.cfg.MaxClusterTokens - 1) / r.cfg.MaxClusterTokens
+	lo = quotient(r.tokens(s.group.atoms), r.cfg.MaxClusterTokens)
 	if t := r.cfg.target(); t > 0 {
 		rows := 0
 		for _, a := range s.group.atoms {
 			rows += len(r.atoms[a].rows)
 		}
-		lo = max(lo, (rows+t-1)/t)
+		lo = max(lo, quotient(rows, t))
 	}
 	if s.root {
 		lo = max(lo, 2)
