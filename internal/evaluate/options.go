@@ -12,10 +12,12 @@ import (
 )
 
 // StandardArms returns the arms that show what packing, the tree, each mode and keywords are worth, with the leaves
-// by similarity alone, which need no tree, first: the natural baseline. base holds the corpus and all other options.
+// by similarity alone, which need no tree, first: the natural baseline. base holds the corpus and all other options; alpha
+// is 1 but in the hybrid arm, which has the default options of a query.
 func StandardArms(base retrieve.Request) []Arm {
 	arm := func(name string, change func(*retrieve.Request)) Arm {
 		req := base
+		req.Alpha = 1
 		change(&req)
 		return Arm{Name: name, Request: req}
 	}
@@ -28,7 +30,7 @@ func StandardArms(base retrieve.Request) []Arm {
 		arm("boost 1.5", func(r *retrieve.Request) { r.Mode, r.Boost = retrieve.Boost, 1.5 }),
 		arm("filter level 1+", func(r *retrieve.Request) { r.Mode, r.MinLevel = retrieve.Filter, &summaries }),
 		arm("traversal", func(r *retrieve.Request) { r.Mode = retrieve.Traversal }),
-		arm("hybrid 0.7", func(r *retrieve.Request) { r.Alpha = 0.7 }),
+		arm("hybrid 0.7", func(r *retrieve.Request) { r.Pack, r.Alpha = retrieve.Coverage, 0.7 }),
 	}
 }
 

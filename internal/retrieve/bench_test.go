@@ -22,7 +22,8 @@ func BenchmarkCoverage(b *testing.B) {
 	}
 	req := NewRequest(corpusName, "q")
 	for b.Loop() {
-		relevance(pool, req.Pool, &req, true)
-		packCoverage(pool, req.Budget, req.TopK, true)
+		yard := yardstick(pool, true)
+		relevance(pool, yard, req.Pool, &req, req.SummaryWeight)
+		packCoverage(pool, yard, req.Budget, req.TopK)
 	}
 }

@@ -13,8 +13,6 @@ type cover struct {
 	pool  []*candidate
 	size  int       // number of terms
 	terms [][]int32 // of each candidate, distinct, in order of the text
-	// own holds the relevance of each term of a candidate; nil where it is the candidate's for all of them.
-	own [][]float64
 	// weight of each term, the relevance that covers it, and which candidate does (-1: none).
 	weight   []float64
 	relevant []float64
@@ -26,13 +24,12 @@ type cover struct {
 //	(sum of the relevance of the nodes that hold it)^(1/4) · log(1 + pool / number of nodes that hold it):
 //
 // what several relevant nodes say is more likely to matter, and what every node of the pool says tells nothing. Pool
-// statistics do as well as those of the whole corpus here, and cost no index. They are those of the [yardstick], so
-// that a summary doesn't count as a second witness of what it copied; a term that summaries alone hold has one.
-func newCover(pool []*candidate, humble bool) *cover {
-	v := &cover{pool: pool, terms: make([][]int32, len(pool)), own: make([][]float64, len(pool))}
+// statistics do as well as those of the whole corpus here, and cost no index. They are those of the yardstick, so
+// that a summary doesn't count as a second witness of what it copied; a term that only others hold has one.
+func newCover(pool []*candidate, yard []int) *cover {
+	v := &cover{pool: pool, terms: make([][]int32, len(pool))}
 	v.read()
 	relevant, count := make([]float64, v.size), make([]float64, v.size)
-	yard := yardstick(pool, humble)
 	for _, i := range yard {
 		for _, t := range v.terms[i] {
 			relevant[t] += pool[i].parts.Relevance
@@ -50,9 +47,6 @@ func newCover(pool []*candidate, humble bool) *cover {
 	for t := range v.size {
 		v.weight[t] = math.Sqrt(math.Sqrt(relevant[t])) * math.Log1p(float64(len(yard))/count[t])
 		v.owner[t] = -1
-	}
-	if humble {
-		v.humble()
 	}
 	return v
 }
@@ -78,48 +72,11 @@ func (v *cover) read() {
 	v.size = len(vocabulary)
 }
 
-// ownWords is what the relevance of a summary is worth in a term that no leaf of the pool holds.
-const ownWords = 0.5
-
-// humble bounds the relevance of summaries term by term. The vector of a summary stands for all that it touches upon, and
-// the query may resemble one part of it; which part the leaves tell. For a term that leaves of the pool hold too, a
-// summary is as relevant as the best of these at most, and for another it counts half.
-func (v *cover) humble() {
-	best := make([]float64, len(v.weight))
-	for i, c := range v.pool {
-		for _, t := range v.terms[i] {
-			if c.node.IsLeaf() {
-				best[t] = max(best[t], c.parts.Relevance)
-			}
-		}
-	}
-	for i, c := range v.pool {
-		if c.node.IsLeaf() {
-			continue
-		}
-		v.own[i] = make([]float64, len(v.terms[i]))
-		for k, t := range v.terms[i] {
-			v.own[i][k] = min(c.parts.Relevance, best[t])
-			if best[t] == 0 {
-				v.own[i][k] = ownWords * c.parts.Relevance
-			}
-		}
-	}
-}
-
-// relevance is that of the term at a place in a candidate's list.
-func (v *cover) relevance(i, place int) float64 {
-	if v.own[i] != nil {
-		return v.own[i][place]
-	}
-	return v.pool[i].parts.Relevance
-}
-
 // gain is what a candidate would add.
 func (v *cover) gain(i int) float64 {
 	sum := 0.0
-	for place, t := range v.terms[i] {
-		if more := v.relevance(i, place) - v.relevant[t]; more > 0 {
+	for _, t := range v.terms[i] {
+		if more := v.pool[i].parts.Relevance - v.relevant[t]; more > 0 {
 			sum += v.weight[t] * more
 		}
 	}
@@ -128,8 +85,8 @@ func (v *cover) gain(i int) float64 {
 
 // add chooses a candidate.
 func (v *cover) add(i int) {
-	for place, t := range v.terms[i] {
-		if r := v.relevance(i, place); r > v.relevant[t] {
+	for _, t := range v.terms[i] {
+		if r := v.pool[i].parts.Relevance; r > v.relevant[t] {
 			v.relevant[t], v.owner[t] = r, int32(i)
 		}
 	}

@@ -29,11 +29,12 @@ func texts(cs []*candidate) []string {
 
 func packed(budget, topK int, nodes ...tree.Node) []string {
 	pool := candidates(nodes...)
-	relevance(pool, len(pool), testRequest, true)
-	return texts(packCoverage(pool, budget, topK, true))
+	yard := yardstick(pool, true)
+	relevance(pool, yard, len(pool), testRequest, 0.8)
+	return texts(packCoverage(pool, yard, budget, topK))
 }
 
-var testRequest = &Request{Sharpness: 3, SummaryWeight: 0.8}
+var testRequest = &Request{Sharpness: 3}
 
 func TestRelevance(t *testing.T) {
 	pool := func() (out []*candidate) {
@@ -52,17 +53,17 @@ func TestRelevance(t *testing.T) {
 	}
 	// The standard deviation of all four is sqrt(0.05), that of the three leaves sqrt(0.08/3).
 	equal := pool()
-	relevance(equal, 4, testRequest, false)
+	relevance(equal, yardstick(equal, false), 4, testRequest, 1)
 	step := math.Exp(-3 * 0.2 / (4 * math.Sqrt(0.05)))
-	check("equal", equal, 1, step, step*step, step*step*step)
-	humble := pool()
-	relevance(humble, 4, testRequest, true)
+	check("all alike", equal, 1, step, step*step, step*step*step)
+	mixed := pool()
+	relevance(mixed, yardstick(mixed, true), 4, testRequest, 0.8)
 	step = math.Exp(-3 * 0.2 / (4 * math.Sqrt(0.08/3)))
-	check("humble", humble, 1, step, step*step, 0.8*step*step*step)
+	check("leaves first", mixed, 1, step, step*step, 0.8*step*step*step)
 	same := []*candidate{{score: 0.5}, {score: 0.5}}
-	relevance(same, 2, testRequest, true)
+	relevance(same, yardstick(same, true), 2, testRequest, 0.8)
 	check("the same scores", same, 1, 1)
-	relevance(nil, 10, testRequest, true)
+	relevance(nil, nil, 10, testRequest, 0.8)
 }
 
 // What stands beside a relevant leaf in its document is lifted, up to two chunks away; summaries are not.
@@ -104,20 +105,9 @@ func TestCoverageLeavesOutASummaryOfChosenChildren(t *testing.T) {
 	if diff := gocmp.Diff([]string{a.Text, b.Text, far.Text}, packed(100, 0, a, b, s, far)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-}
-
-// A summary that resembles the query claims no more for a word than the leaves that hold it.
-func TestASummaryIsNotMoreRelevantThanItsLeaves(t *testing.T) {
-	l := leaf("d", 0, "sun", at(0.1))
-	pool := candidates(l, summary("sun own", at(0.9), l))
-	pool[0].parts.Relevance, pool[1].parts.Relevance = 0.7, 0.3
-	v := newCover(pool, true)
-	if got := []float64{v.relevance(0, 0), v.relevance(0, 1)}; got[0] != 0.3 || got[1] != 0.35 {
-		t.Errorf("the summary's words are worth %v, want 0.3 and 0.35", got)
-	}
-	v = newCover(pool, false)
-	if got := []float64{v.relevance(0, 0), v.relevance(0, 1)}; got[0] != 0.7 || got[1] != 0.7 {
-		t.Errorf("as an equal, the summary's words are worth %v, want 0.7 and 0.7", got)
+	// With no child at hand the summary is worth its tokens.
+	if diff := gocmp.Diff([]string{s.Text, far.Text}, packed(100, 0, s, far)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -244,21 +244,6 @@ func referenceCoverage(pool []scored, req Request) []tree.ID {
 			holders[word] = append(holders[word], i)
 		}
 	}
-	in := func(i int, word string) float64 { // the relevance of a word in a node
-		if pool[i].Level == 0 || equal {
-			return relevance[i]
-		}
-		leaves := 0.0
-		for _, j := range holders[word] {
-			if pool[j].Level == 0 {
-				leaves = max(leaves, relevance[j])
-			}
-		}
-		if leaves == 0 {
-			return relevance[i] / 2
-		}
-		return min(relevance[i], leaves)
-	}
 	weight := map[string]float64{}
 	for word, nodes := range holders {
 		sum, n := 0.0, 0
@@ -286,10 +271,10 @@ func referenceCoverage(pool []scored, req Request) []tree.ID {
 				covered := 0.0
 				for _, j := range holders[word] {
 					if slices.Contains(places, j) {
-						covered = max(covered, in(j, word))
+						covered = max(covered, relevance[j])
 					}
 				}
-				gain += weight[word] * max(0, in(i, word)-covered)
+				gain += weight[word] * max(0, relevance[i]-covered)
 			}
 			price := 0.0
 			if req.Budget > 0 {

@@ -19,10 +19,8 @@ const contextSpan = 2
 // away at most, above the last of the first width: what an answer needs often stands beside what the question
 // resembles.
 //
-// With humble set, summaries are worth SummaryWeight times their relevance, and best, spread and last are those of
-// the leaves ([yardstick]).
-func relevance(pool []*candidate, width int, req *Request, humble bool) {
-	yard := yardstick(pool, humble)
+// best, spread and last are those of the yardstick. The relevance of a summary is at most 1, times weight.
+func relevance(pool []*candidate, yard []int, width int, req *Request, weight float64) {
 	if len(yard) == 0 {
 		return
 	}
@@ -40,15 +38,15 @@ func relevance(pool []*candidate, width int, req *Request, humble bool) {
 		if spread > 0 {
 			c.parts.Relevance = min(1, math.Exp(req.Sharpness*(lifted[i]-best)/(4*spread)))
 		}
-		if humble && !c.node.IsLeaf() {
-			c.parts.Relevance *= req.SummaryWeight
+		if !c.node.IsLeaf() {
+			c.parts.Relevance *= weight
 		}
 	}
 }
 
-// yardstick returns the places in a pool of the nodes that all are measured by: with humble set the leaves, if they
-// are at least half of the pool, so that leaves are chosen as they would be without any summary; else all nodes.
-func yardstick(pool []*candidate, humble bool) []int {
+// yardstick returns the places in a pool of the nodes that all are measured by: all nodes, or with leavesFirst the
+// leaves if they are at least half of them. Then leaves are as relevant as they would be without any summary.
+func yardstick(pool []*candidate, leavesFirst bool) []int {
 	all, leaves := make([]int, len(pool)), make([]int, 0, len(pool))
 	for i, c := range pool {
 		all[i] = i
@@ -56,7 +54,7 @@ func yardstick(pool []*candidate, humble bool) []int {
 			leaves = append(leaves, i)
 		}
 	}
-	if humble && 2*len(leaves) >= len(pool) {
+	if leavesFirst && 2*len(leaves) >= len(pool) {
 		return leaves
 	}
 	return all

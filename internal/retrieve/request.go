@@ -1,12 +1,13 @@
 package retrieve
 
+import "slices"
+
 // Mode says which nodes compete, and how.
 type Mode string
 
 // The modes. All of them honor MinLevel, MaxLevel, Documents and Metadata.
 const (
-	// Collapsed searches all levels at once. When packed by coverage, a summary counts by SummaryWeight, and isn't taken
-	// for more relevant than the leaves that say the same.
+	// Collapsed searches all levels at once. When packed by coverage, summaries count by SummaryWeight.
 	Collapsed Mode = "collapsed"
 	// Traversal walks down from the roots: of the nodes at hand the PerLevel best are kept, their children are at
 	// hand on the next level. The winners of every level are candidates, or with LeavesOnly those of level 0.
@@ -80,7 +81,8 @@ type Request struct {
 	// metadata, so they are no hits then.
 	Metadata map[string]any `json:"metadata,omitempty"`
 
-	// Alpha is the weight of vectors against keywords, from 0 (keywords alone) to 1 (vectors alone), the default.
+	// Alpha is the weight of vectors against keywords, from 0 (keywords alone) to 1 (vectors alone); 1 by default, and
+	// what DefaultAlpha says after Settle.
 	Alpha float64 `json:"alpha"`
 	// Fusion is how the two are put together where Alpha is neither 0 nor 1; Relative by default.
 	Fusion Fusion `json:"fusion"`
@@ -123,6 +125,24 @@ func NewRequest(corpus, query string) Request {
 		Corpus: corpus, Query: query, Mode: Collapsed, Pack: Coverage, Budget: 2000,
 		Alpha: 1, Fusion: Relative, Boost: 1.1, Candidates: 3, PerLevel: 40,
 		Pool: 150, Sharpness: 2.5, Context: 0.4, SummaryWeight: 0.8,
+	}
+}
+
+// DefaultAlpha is the Alpha that answers best: 0.7 where coverage packs, since its relevance gains from knowing which
+// nodes hold the very words of the query; 1 for packing by similarity, which is the paper's and means vectors, and in
+// a traversal, which compares nothing else.
+func DefaultAlpha(mode Mode, pack Pack) float64 {
+	if pack == Coverage && mode != Traversal {
+		return 0.7
+	}
+	return 1
+}
+
+// Settle sets the defaults that depend on other options, once these are final. given names the options that were
+// set on purpose and stay as they are, by their JSON names.
+func (r *Request) Settle(given ...string) {
+	if !slices.Contains(given, "alpha") {
+		r.Alpha = DefaultAlpha(r.Mode, r.Pack)
 	}
 }
 

@@ -386,6 +386,28 @@ func TestResultJSON(t *testing.T) {
 	}
 }
 
+func TestSettle(t *testing.T) {
+	for _, c := range []struct {
+		mode  Mode
+		pack  Pack
+		given []string
+		want  float64
+	}{
+		{Collapsed, Coverage, nil, 0.7},
+		{Boost, Coverage, []string{"boost"}, 0.7},
+		{Collapsed, Similarity, nil, 1},
+		{Traversal, Coverage, nil, 1},
+		{Collapsed, Coverage, []string{"top_k", "alpha"}, 0.25},
+	} {
+		req := NewRequest(corpusName, "q")
+		req.Mode, req.Pack, req.Alpha = c.mode, c.pack, 0.25
+		req.Settle(c.given...)
+		if err := req.Validate(); req.Alpha != c.want || err != nil {
+			t.Errorf("%+v: alpha is %v, %v", c, req.Alpha, err)
+		}
+	}
+}
+
 func TestUnused(t *testing.T) {
 	names := []string{"boost", "candidates", "per_level", "leaves_only", "alpha", "fusion", "summary_weight", "budget"}
 	for mode, want := range map[Mode][]string{

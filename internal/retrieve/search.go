@@ -71,7 +71,7 @@ func (s *search) choose(ctx context.Context) (pool, chosen []*candidate, err err
 		switch {
 		case s.req.Mode == Boost:
 			wanted *= s.req.Candidates
-		case s.humble():
+		case s.leavesFirst():
 			wanted += limit / 2 // for the summaries among limit leaves
 		}
 		pool, all, err := s.fetch(ctx, wanted)
@@ -121,7 +121,7 @@ func (s *search) boost(pool []*candidate) {
 	sortCandidates(pool)
 }
 
-// packFresh packs the pool, of which coverage sees the first limit (of leaves, where summaries are humble), and packs again without the summaries that
+// packFresh packs the pool, of which coverage sees the first limit (of leaves, where these come first), and packs again without the summaries that
 // prove stale, until none does.
 func (s *search) packFresh(ctx context.Context, pool []*candidate, limit int) ([]*candidate, error) {
 	for {
@@ -157,7 +157,7 @@ func (s *search) pack(ctx context.Context, pool []*candidate, limit int) ([]*can
 	}
 	seen := 0
 	for i, c := range pool {
-		if c.node.IsLeaf() || !s.humble() {
+		if c.node.IsLeaf() || !s.leavesFirst() {
 			seen++
 		}
 		if seen > limit {
@@ -168,13 +168,18 @@ func (s *search) pack(ctx context.Context, pool []*candidate, limit int) ([]*can
 	if err := s.load(ctx, pool); err != nil {
 		return nil, err
 	}
-	relevance(pool, s.req.Pool, s.req, s.humble())
-	return packCoverage(pool, s.req.Budget, s.req.TopK, s.humble()), nil
+	weight := 1.0
+	if s.leavesFirst() {
+		weight = s.req.SummaryWeight
+	}
+	yard := yardstick(pool, s.leavesFirst())
+	relevance(pool, yard, s.req.Pool, s.req, weight)
+	return packCoverage(pool, yard, s.req.Budget, s.req.TopK), nil
 }
 
-// humble reports whether summaries stand behind leaves where coverage packs: in the modes that don't set out to give them
-// more room.
-func (s *search) humble() bool { return s.req.Mode != Blend && s.req.Mode != Boost }
+// leavesFirst reports whether leaves have the first claim where coverage packs: in the modes that don't set out to
+// give summaries more room.
+func (s *search) leavesFirst() bool { return s.req.Mode != Blend && s.req.Mode != Boost }
 
 // load reads texts and metadata. A node that is gone stays unloaded.
 func (s *search) load(ctx context.Context, cs []*candidate) error {
