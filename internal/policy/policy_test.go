@@ -47,6 +47,7 @@ var rules = []rule{
 	{"internal/worker", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm"}, nil, "only cmd/ names adapters"},
 	{"internal/ingest", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/corpus", "internal/npy"}, nil, "only cmd/ names adapters"},
 	{"internal/retrieve", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm"}, nil, "only cmd/ names adapters"},
+	{"internal/answer", []string{"internal/tree", "internal/mapreduce", "internal/llm", "internal/retrieve"}, []string{"os", "net", "net/http"}, "only cmd/ names adapters"},
 	{"internal/evaluate", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/retrieve"}, nil, "only cmd/ names adapters"},
 }
 

@@ -1,0 +1,21 @@
+package llm_test
+
+import (
+	"testing"
+
+	"github.com/aerie-rag/aerie/internal/llm"
+)
+
+func TestWordWeight(t *testing.T) {
+	for _, pair := range [][2]string{{"the", "heron"}, {"Which", "heron"}, {"und", "Reiher"}, {"...", "the"}, {"ox", "heron"}, {"the", "the heron"}} {
+		if light, heavy := llm.WordWeight(pair[0]), llm.WordWeight(pair[1]); !(light < heavy) {
+			t.Errorf("%q weighs %v, not less than %q with %v", pair[0], light, pair[1], heavy)
+		}
+	}
+	if w := llm.WordWeight("the"); w <= 0 || w > 0.1 {
+		t.Errorf("a function word weighs %v", w)
+	}
+	if w := llm.WordWeight("苍鹭"); w <= 0 {
+		t.Errorf("a pair of ideographs weighs %v", w)
+	}
+}
