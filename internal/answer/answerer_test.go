@@ -317,7 +317,7 @@ func TestQuotes(t *testing.T) {
 
 // TestThroughTheEndpoint asks a real client, over faults that pass.
 func TestThroughTheEndpoint(t *testing.T) {
-	fake := llmtest.New(llmtest.Config{Seed: 2, Chat: func(prompt string, _ int) string {
+	fake := llmtest.New(llmtest.Config{Seed: 3, Chat: func(prompt string, _ int) string {
 		if strings.Contains(prompt, "Herons wait") {
 			return "<think>Passage 1.</think>Herons wait [1]. They are grey."
 		}
