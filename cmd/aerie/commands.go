@@ -11,6 +11,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.planCommand(),
 		c.buildCommand(),
 		c.queryCommand(),
+		c.askCommand(),
 		c.evalCommand(),
 		c.treeCommand(),
 		c.clusterCommand(),

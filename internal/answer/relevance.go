@@ -10,10 +10,10 @@ import (
 
 // Floors of relevance, below which a corpus is taken to hold no answer. They were chosen on 974 questions about a medical text
 // and 25 about anything else: of the former, vectors of a small sentence encoder leave none out and the built-in
-// ones 1 in 150; of the latter, both let 2 through, for the model to say that the passages hold no answer.
+// ones 5; of the latter, both let 2 through, for the model to say that the passages hold no answer.
 const (
 	// ModelFloor is the least similarity for vectors of a model. Models differ: for one whose vectors are all alike, the
-	// floor is never met and the chat model must judge.
+	// floor is always met, and the chat model must judge.
 	ModelFloor = 0.3
 	// LexicalFloor is that for vectors of the built-in embedder.
 	LexicalFloor = 0.26
