@@ -18,6 +18,11 @@
 // What an error means for a task is for the worker to decide: stop the build (Auth, Quota, ErrBudget), give the task back without
 // counting the attempt (Throttled, Unreachable), try it again later (Transient), or bury it (the others).
 //
+// # Answers
+//
+// [Streamer] is the chat model for people who wait: what it says can be read while it is written. Package answer
+// makes answers with citations of it, and checks them with [Examine].
+//
 // # Embeddings
 //
 // [Embeddings] asks an endpoint in batches, halves what is refused, and checks every vector. [Lexical] is the built-in
