@@ -3,6 +3,8 @@ package retrieve
 import (
 	"context"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -12,15 +14,21 @@ import (
 func (s *search) fetch(ctx context.Context, limit int) (pool []*candidate, all bool, err error) {
 	q := store.Query{Filter: s.filter, Vector: s.vector, Text: s.req.Query, Limit: limit}
 	var near, worded []store.Hit
+	both, ctx := errgroup.WithContext(ctx)
 	if s.req.Alpha > 0 {
-		if near, err = s.nodes.Search(ctx, s.req.Corpus, q); err != nil {
-			return nil, false, err
-		}
+		both.Go(func() (err error) {
+			near, err = s.nodes.Search(ctx, s.req.Corpus, q)
+			return err
+		})
 	}
 	if s.req.Alpha < 1 {
-		if worded, err = s.nodes.Keyword(ctx, s.req.Corpus, q); err != nil {
-			return nil, false, err
-		}
+		both.Go(func() (err error) {
+			worded, err = s.nodes.Keyword(ctx, s.req.Corpus, q)
+			return err
+		})
+	}
+	if err := both.Wait(); err != nil {
+		return nil, false, err
 	}
 	pool = fuse(near, worded, s.req.Alpha, s.req.Fusion)
 	all = len(near) < limit && len(worded) < limit

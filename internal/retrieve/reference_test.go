@@ -345,7 +345,7 @@ func shapes() map[string]func(*Request) {
 }
 
 func TestModesAgreeWithBruteForce(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(3) {
 		w := randomWorld(t, seed, 60)
 		for name, change := range shapes() {
 			for _, pack := range Packs() {

@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -11,6 +12,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
@@ -475,6 +477,61 @@ func TestExplain(t *testing.T) {
 	got = w.retrieve(t, req).Explain
 	if got.Lifted != 2 || got.Candidates[0].ID != copied.ID || got.Candidates[0].FetchedRank != 2 || got.Candidates[2].Fate != TooMany {
 		t.Errorf("boost explains %+v", got)
+	}
+}
+
+var errAway = errors.New("away")
+
+// awayStore is a store of which one method fails.
+type awayStore struct {
+	store.Store
+	method string
+}
+
+func (a awayStore) Search(ctx context.Context, corpus string, q store.Query) ([]store.Hit, error) {
+	if a.method == "Search" {
+		return nil, errAway
+	}
+	return a.Store.Search(ctx, corpus, q)
+}
+
+func (a awayStore) Keyword(ctx context.Context, corpus string, q store.Query) ([]store.Hit, error) {
+	if a.method == "Keyword" {
+		return nil, errAway
+	}
+	return a.Store.Keyword(ctx, corpus, q)
+}
+
+func (a awayStore) Get(ctx context.Context, corpus string, ids []tree.ID, with store.Fields) ([]tree.Node, error) {
+	if a.method == "Get" {
+		return nil, errAway
+	}
+	return a.Store.Get(ctx, corpus, ids, with)
+}
+
+func (a awayStore) Count(ctx context.Context, corpus string, f store.Filter) (int, error) {
+	if a.method == "Count" {
+		return 0, errAway
+	}
+	return a.Store.Count(ctx, corpus, f)
+}
+
+// An answer is never made of what is left when a store fails.
+func TestStoreErrorsEndAQuery(t *testing.T) {
+	s := newSmallTree()
+	for method, change := range map[string]func(*Request){
+		"Search":  func(r *Request) {},
+		"Keyword": func(r *Request) { r.Alpha = .5 },
+		"Get":     func(r *Request) { r.Pack = Coverage },
+		"Count":   func(r *Request) { r.Mode = Traversal },
+	} {
+		w := newWorld(t, built(tree.ScopeCorpus, true), s.nodes()...)
+		req := everything()
+		change(&req)
+		result, err := New(Config{}, awayStore{w.nodes, method}, w.corpora, testEmbedder).Retrieve(t.Context(), req)
+		if !errors.Is(err, errAway) || !strings.Contains(err.Error(), "corpus c") || len(result.Hits) > 0 {
+			t.Errorf("%s: %d hits, error %v", method, len(result.Hits), err)
+		}
 	}
 }
 
