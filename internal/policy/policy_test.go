@@ -29,6 +29,7 @@ var rules = []rule{
 	{"internal/tree", nil, []string{"os", "net"}, "the nouns depend on nothing"},
 	{"internal/npy", nil, nil, "a file format knows no corpus"},
 	{"internal/clustering", nil, []string{"os", "net", "net/http", "math/rand"}, "clustering is pure: vectors in, rows out"},
+	{"internal/clustering/golden", nil, nil, "reads fixtures for the tests of its neighbors"},
 	{"internal/mapreduce", nil, []string{"os", "net", "net/http"}, "map-reduce is pure"},
 	{"internal/queue", []string{"internal/tree"}, nil, "a contract knows nouns only"},
 	{"internal/store", []string{"internal/tree"}, nil, "a contract knows nouns only"},
