@@ -15,7 +15,7 @@ import (
 func TestServerAway(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t)
-	c, err := Connect(p.url(), Config{AckWait: 20 * time.Second, CallTimeout: 300 * time.Millisecond})
+	c, err := Connect(p.url(), Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func newConn(url string, cfg Config, stop func() error, options ...nats.Option) 
 func (c *Conn) Queue() queue.Queue { return &workQueue{conn: c} }
 
 // Plans returns the store of plans and tree records.
-func (c *Conn) Plans() levels.Plans { return &plans{conn: c} }
+func (c *Conn) Plans() levels.Plans { return &plans{objects: objects{conn: c}} }
 
 // Journal returns the journal of paid answers and attempts.
 func (c *Conn) Journal() llm.Journal { return &journal{conn: c} }

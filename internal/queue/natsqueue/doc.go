@@ -34,6 +34,14 @@
 // for what was on the way and gives it back. On a cluster a message can still be lost between two servers; it comes
 // back after AckWait.
 //
+// # Durability
+//
+// What a call has confirmed outlives the process, however it ends: the server has written it to a file. Outliving
+// a power cut takes a flush to the disk, which costs more than all the rest. An embedded queue waits for it where an
+// answer that was paid for or a plan is at stake, many at a time; everything else is flushed every few seconds, and
+// what is lost of it is made again from the plans and the nodes. A server of its own should run with sync_interval always
+// and three replicas.
+//
 // # Who creates
 //
 // [Conn.Migrate] makes what is missing and reports what differs; it changes nothing that exists. Coordinators

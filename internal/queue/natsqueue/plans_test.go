@@ -1,6 +1,7 @@
 package natsqueue
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -95,12 +96,12 @@ func TestDropPlans(t *testing.T) {
 	for _, p := range kept {
 		wantPlan(t, c, p)
 	}
-	if got := len(objects(t, c)); got != 2*len(kept) {
+	if got := len(objectSubjects(t, c)); got != 2*len(kept) {
 		t.Errorf("%d subjects are left in the object store, want a description and chunks for each of %d plans", got, len(kept))
 	}
 }
 
-func objects(t *testing.T, c *Conn) []string {
+func objectSubjects(t *testing.T, c *Conn) []string {
 	t.Helper()
 	subjects, err := c.subjects(t.Context(), plansStream, "$O.>")
 	if err != nil {
@@ -117,13 +118,9 @@ func TestPlanIsVerified(t *testing.T) {
 	if err := c.Plans().PutPlan(t.Context(), p); err == nil {
 		t.Error("put of a plan that was changed after it was sealed: got no error")
 	}
-	// Bytes that another program has written.
-	store, err := c.js.ObjectStore(t.Context(), plansBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := objects{conn: c}
 	for _, data := range []string{"", "garbage", "{}"} {
-		if _, err := store.PutString(t.Context(), planName(p.Of()), data); err != nil {
+		if err := store.put(t.Context(), planName(p.Of()), []byte(data)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Plans().Plan(t.Context(), p.Of()); err == nil || errors.Is(err, levels.ErrNotFound) {
@@ -132,7 +129,7 @@ func TestPlanIsVerified(t *testing.T) {
 	}
 	// A plan under another level's name.
 	other := planOf("c", "b", 2, 2)
-	if err := (&plans{conn: c}).put(t.Context(), planName(p.Of()), other); err != nil {
+	if err := (&plans{objects: store}).put(t.Context(), planName(p.Of()), other); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Plans().Plan(t.Context(), p.Of()); err == nil {
@@ -146,7 +143,7 @@ func TestPlanWithDamagedChunks(t *testing.T) {
 	c := embedded(t, t.TempDir())
 	p := planOf("c", "b", 1, 2)
 	putPlan(t, c, p)
-	for _, subject := range objects(t, c) {
+	for _, subject := range objectSubjects(t, c) {
 		if strings.HasPrefix(subject, "$O."+plansBucket+".C.") {
 			if err := c.purge(t.Context(), plansStream, subject); err != nil {
 				t.Fatal(err)
@@ -245,8 +242,33 @@ func TestUnfinishedPlansAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = embedded(t, dir)
-	if got := objects(t, c); len(got) != 2 {
+	if got := objectSubjects(t, c); len(got) != 2 {
 		t.Errorf("%v are left, want the description and the chunks of one plan", got)
 	}
 	wantPlan(t, c, p)
+}
+
+// TestObjectsAreThoseOfNats: the tools of NATS can read them.
+func TestObjectsAreThoseOfNats(t *testing.T) {
+	t.Parallel()
+	c := embedded(t, t.TempDir())
+	want := bytes.Repeat([]byte("0123456789"), chunkSize/5) // two chunks
+	for _, name := range []string{"plan/a=20b/c/1", "tree/ü"} {
+		for _, data := range [][]byte{[]byte("old"), want} {
+			if err := (objects{conn: c}).put(t.Context(), name, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		store, err := c.js.ObjectStore(t.Context(), plansBucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := store.GetBytes(t.Context(), name)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: nats.go reads %d bytes, error %v; want %d", name, len(got), err, len(want))
+		}
+	}
+	if got := objectSubjects(t, c); len(got) != 4 {
+		t.Errorf("%v are in the store, want a description and chunks for each of two objects", got)
+	}
 }

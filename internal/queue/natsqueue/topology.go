@@ -208,7 +208,7 @@ func (c *Conn) adopt(ctx context.Context) error {
 	if err := c.createConsumer(ctx); err != nil {
 		return fmt.Errorf("consumer %s: %w", workers, err)
 	}
-	if err := (&plans{conn: c}).sweep(ctx); err != nil {
+	if err := (objects{conn: c}).sweep(ctx); err != nil {
 		return fmt.Errorf("unfinished plans: %w", err)
 	}
 	return nil
