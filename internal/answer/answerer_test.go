@@ -148,6 +148,9 @@ func TestPrompt(t *testing.T) {
 	if mark := fence(result.Query, result.Hits); strings.Contains(evil.Text, mark) {
 		t.Errorf("the mark %s stands in the text", mark)
 	}
+	if citation.MatchString(text) {
+		t.Errorf("a model that repeats its prompt would cite: %q", citation.FindString(text))
+	}
 	if model.asked[0].PromptTokens != (counter{}).Count(text) {
 		t.Errorf("%d tokens", model.asked[0].PromptTokens)
 	}
