@@ -76,12 +76,13 @@ func armsFromFile(path string) ([]armSpec, error) {
 	}
 	list := document.Content[0]
 	if list.Kind == yaml.MappingNode {
-		for i := 0; i+1 < len(list.Content); i += 2 {
-			if key := list.Content[i]; key.Value != "arms" || len(list.Content) != 2 {
+		for i := 0; i < len(list.Content); i += 2 {
+			if key := list.Content[i]; key.Value != "arms" || i > 0 {
 				return nil, usagef("", "%s:%d: %q is not known here; the only key is arms, a list", path, key.Line, key.Value)
 			}
+		}
+		if len(list.Content) == 2 {
 			list = list.Content[1]
-			break
 		}
 	}
 	if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {

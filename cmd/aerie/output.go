@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 
 	"golang.org/x/term"
+
+	"github.com/aerie-rag/aerie/internal/answer"
 )
 
 // print writes a result to stdout: the value as JSON, or what table makes of it.
@@ -158,7 +160,7 @@ func paint(on bool, code, text string) string {
 
 // firstLine cuts a text to one line of at most n characters.
 func firstLine(text string, n int) string {
-	r := []rune(strings.Join(strings.Fields(text), " "))
+	r := []rune(strings.Join(strings.Fields(answer.Printable(text)), " "))
 	if n < 1 {
 		n = 1
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/aerie-rag/aerie/internal/answer"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/retrieve"
@@ -245,7 +246,7 @@ func (c *cli) showHits(w io.Writer, r retrieve.Result) {
 			head += fmt.Sprintf(", summary of %s", plural(h.NSources, "leaf", "leaves"))
 		}
 		fmt.Fprintf(w, "%s  score %.3f  %s  %s\n", paint(bold, "1", head), h.Score, plural(h.Tokens, "token", "tokens"), documentList(h.DocumentIDs))
-		fmt.Fprintf(w, "%s\n\n", wrap(h.Text, width, "   "))
+		fmt.Fprintf(w, "%s\n\n", wrap(answer.Printable(h.Text), width, "   "))
 	}
 	fmt.Fprintf(w, "%s, %s tokens of %s; %s, packed by %s, generation %d\n", plural(len(r.Hits), "hit", "hits"), count(r.Tokens), r.Corpus, r.Mode, r.Pack, r.Generation)
 }
@@ -253,10 +254,11 @@ func (c *cli) showHits(w io.Writer, r retrieve.Result) {
 // documentList names a few documents.
 func documentList(ids []string) string {
 	const most = 3
-	if len(ids) <= most {
-		return strings.Join(ids, ", ")
+	shown := answer.Printable(strings.Join(ids[:min(most, len(ids))], ", "))
+	if len(ids) > most {
+		shown += fmt.Sprintf(" and %s more", count(len(ids)-most))
 	}
-	return strings.Join(ids[:most], ", ") + fmt.Sprintf(" and %s more", count(len(ids)-most))
+	return shown
 }
 
 // wrap breaks a text at white space into lines of a width, each with an indent. A word that is longer stays whole.

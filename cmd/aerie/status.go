@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -155,7 +154,7 @@ func showBuild(w io.Writer, b *coordinator.BuildStatus) {
 	}
 	for _, g := range b.Buried {
 		fmt.Fprintf(w, "  buried, %s: %s, such as level %d, %s: %s\n", g.Cause, plural(g.Count, "task", "tasks"), g.Example.Level,
-			g.Example.Task, strings.TrimSpace(g.Example.Error))
+			g.Example.Task, firstLine(g.Example.Error, 400))
 	}
 	if len(b.Buried) > 0 {
 		fmt.Fprintln(w, "  aerie retry --failed runs the buried tasks again")
