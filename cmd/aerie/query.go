@@ -59,7 +59,8 @@ func (o *queryOptions) flags(f *pflag.FlagSet) {
 	f.IntVar(&o.maxLevel, "max-level", 0, "highest level of a hit (default no limit)")
 	f.StringArrayVar(&r.Documents, "document", nil, "only hits of this document; may be given several times")
 	f.StringArrayVar(&o.where, "where", nil, "only leaves with this metadata, KEY=VALUE; may be given several times")
-	f.Float64Var(&r.Alpha, "alpha", r.Alpha, "weight of vectors against keywords, 0 to 1")
+	f.Float64Var(&r.Alpha, "alpha", r.Alpha, "weight of vectors against keywords, 0 to 1 (default 0.7 with --pack coverage, else 1)")
+	f.Lookup("alpha").DefValue = "0" // not shown: it depends on the others
 	f.StringVar(&o.fusion, "fusion", string(r.Fusion), "how the two become one score: "+oneOfWords(retrieve.Fusions()))
 	f.Float64Var(&r.Boost, "boost", r.Boost, "mode boost: factor on summaries")
 	f.IntVar(&r.Candidates, "candidates", r.Candidates, "mode boost: how many times as many nodes are fetched")
@@ -67,6 +68,7 @@ func (o *queryOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&r.LeavesOnly, "leaves-only", r.LeavesOnly, "mode traversal: leaves are the only hits")
 	f.IntVar(&r.Pool, "pool", r.Pool, "nodes that are fetched before packing")
 	f.Float64Var(&r.Sharpness, "sharpness", r.Sharpness, "pack coverage: how fast relevance falls")
+	f.Float64Var(&r.Context, "context", r.Context, "pack coverage: how much relevant neighbors in its document lift a leaf")
 	f.Float64Var(&r.SummaryWeight, "summary-weight", r.SummaryWeight, "pack coverage: factor on the relevance of summaries")
 	f.BoolVar(&r.Stale, "stale", r.Stale, "summaries too whose text was deleted or replaced since the build")
 	f.BoolVar(&r.Explain, "explain", r.Explain, "say what became of every candidate")
@@ -87,6 +89,10 @@ func (o *queryOptions) settle(f *pflag.FlagSet) error {
 			o.req.Mode = mode
 		}
 	}
+	for i, name := range given {
+		given[i] = strings.ReplaceAll(name, "-", "_")
+	}
+	o.req.Settle(given...)
 	if f.Changed("min-level") {
 		o.req.MinLevel = &o.minLevel
 	}
@@ -107,9 +113,6 @@ func (o *queryOptions) settle(f *pflag.FlagSet) error {
 	check.Corpus, check.Query = "any", "any"
 	if err := check.Validate(); err != nil {
 		return queryError(err)
-	}
-	for i, name := range given {
-		given[i] = strings.ReplaceAll(name, "-", "_")
 	}
 	for _, name := range o.req.Unused(given...) {
 		return usagef("", "--%s has no effect with --mode %s --pack %s --alpha %v; leave it out or choose another",
