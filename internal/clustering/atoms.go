@@ -1,9 +1,11 @@
 package clustering
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/aerie-rag/aerie/internal/clustering/kernel"
@@ -83,22 +85,46 @@ func copies(ctx context.Context, workers int, in Input) ([][]int32, error) {
 	if err != nil {
 		return nil, err
 	}
+	first := firsts(in, hash)
 	groups := make([][]int32, 0, in.N)
-	byHash := make(map[uint64][]int32, in.N) // places in groups
+	place := make([]int32, in.N) // of a first row's group
 	single := make([]int32, in.N)
-rows:
-	for i := range in.N {
-		for _, g := range byHash[hash[i]] {
-			if equal(in, int(groups[g][0]), i) {
-				groups[g] = append(groups[g], int32(i))
-				continue rows
-			}
+	for i, f := range first {
+		if int(f) < i {
+			groups[place[f]] = append(groups[place[f]], int32(i))
+			continue
 		}
-		byHash[hash[i]] = append(byHash[hash[i]], int32(len(groups)))
+		place[i] = int32(len(groups))
 		single[i] = int32(i)
 		groups = append(groups, single[i:i+1:i+1])
 	}
 	return groups, nil
+}
+
+// firsts returns, for each row, the first row with the same vector.
+func firsts(in Input, hash []uint64) []int32 {
+	order, first := make([]int32, in.N), make([]int32, in.N)
+	for i := range order {
+		order[i], first[i] = int32(i), int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(hash[a], hash[b]), cmp.Compare(a, b)) })
+	for lo := 0; lo < in.N; {
+		hi := lo + 1
+		for hi < in.N && hash[order[hi]] == hash[order[lo]] {
+			hi++
+		}
+		// Rows with one hash are nearly always equal, but must not have to be.
+		for i := lo + 1; i < hi; i++ {
+			for j := lo; j < i; j++ {
+				if first[order[j]] == order[j] && equal(in, int(order[j]), int(order[i])) {
+					first[order[i]] = order[j]
+					break
+				}
+			}
+		}
+		lo = hi
+	}
+	return first
 }
 
 func equal(in Input, a, b int) bool {

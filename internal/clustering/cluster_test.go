@@ -390,3 +390,15 @@ func FuzzCluster(f *testing.F) {
 		}
 	})
 }
+
+// More components than are fitted at once.
+func TestManyComponentsAreNested(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Mode, cfg.TargetClusterSize = Flat, 4
+	if least := cfg.least(600); least <= wholeMixture {
+		t.Fatalf("%d components don't test it", least)
+	}
+	if r := mustCluster(t, cfg, medical(t, 600)); len(r.Clusters) > 250 {
+		t.Errorf("%d clusters, 150 asked for", len(r.Clusters))
+	}
+}

@@ -19,36 +19,51 @@ const referenceMost = 49
 
 // mixture fits a mixture to the projected rows and returns their shares.
 func (s *stage) mixture(ctx context.Context, at gmm.Data, gone lost, lo, hi int) ([][]share, int, error) {
-	var model *gmm.Model
 	var out [][]share
+	var k int
 	err := s.timed("mixture", func() (err error) {
-		found := at
-		var places []int32
-		if gone.count > 0 {
-			found, places = present(at, gone)
-		}
-		if model, err = s.fit(ctx, found, lo, hi); err != nil {
+		if gone.count == 0 {
+			out, k, err = s.soft(ctx, at, lo, hi)
 			return err
 		}
-		out = make([][]share, at.N)
-		threshold := s.run.cfg.Threshold
-		return model.Members(ctx, s.machine, found, func(row int, members []gmm.Member) {
-			if places != nil {
-				row = int(places[row])
+		var places []int32
+		for i, is := range gone.is {
+			if !is {
+				places = append(places, int32(i))
 			}
-			out[row] = joined(members, threshold)
-		})
+		}
+		found, k2, err := s.soft(ctx, pick(at, places), lo, hi)
+		out, k = make([][]share, at.N), k2
+		for i, list := range found {
+			out[places[i]] = list
+		}
+		return err
 	})
 	if err != nil {
 		return nil, 0, err
 	}
 	if gone.count > 0 {
-		s.adopt(out, gone, model.K)
+		s.adopt(out, gone, k)
 	}
 	if s.root {
 		s.run.keepGlobal(s.all, out)
 	}
-	return out, model.K, nil
+	return out, k, nil
+}
+
+// soft fits a mixture to points and returns their shares and its number of components.
+func (s *stage) soft(ctx context.Context, at gmm.Data, lo, hi int) ([][]share, int, error) {
+	if s.run.cfg.Mode == Flat && s.root && lo > wholeMixture {
+		return s.nested(ctx, at, min(lo, at.N))
+	}
+	model, err := s.fit(ctx, at, lo, hi)
+	if err != nil {
+		return nil, 0, err
+	}
+	out := make([][]share, at.N)
+	return out, model.K, model.Members(ctx, s.machine, at, func(row int, members []gmm.Member) {
+		out[row] = joined(members, s.run.cfg.Threshold)
+	})
 }
 
 // joined returns the components that a row joins: its best first, the lower one among equals, then those over the
@@ -70,24 +85,6 @@ func joined(members []gmm.Member, threshold float64) []share {
 	return out
 }
 
-// present returns the rows that have a place in the layout.
-func present(at gmm.Data, gone lost) (gmm.Data, []int32) {
-	out := gmm.Data{Dim: at.Dim}
-	var places []int32
-	for i := range at.N {
-		if gone.is[i] {
-			continue
-		}
-		places = append(places, int32(i))
-		out.X = append(out.X, at.X[i*at.Dim:(i+1)*at.Dim]...)
-		if at.Weight != nil {
-			out.Weight = append(out.Weight, at.Weight[i])
-		}
-	}
-	out.N = len(places)
-	return out, places
-}
-
 // fit chooses the number of components and fits them.
 func (s *stage) fit(ctx context.Context, at gmm.Data, lo, hi int) (*gmm.Model, error) {
 	seed := random.Key(s.group.key, keyMixture)
@@ -105,10 +102,7 @@ func (s *stage) fit(ctx context.Context, at gmm.Data, lo, hi int) (*gmm.Model, e
 		o := gmm.Reference(seed)
 		return gmm.Search(ctx, s.machine, at, gmm.Every(first, last), func(int) gmm.Options { return o })
 	}
-	options := func(k int) gmm.Options {
-		return gmm.Options{Seed: random.Key(seed, uint64(k)), Steps: 50, Tolerance: 1e-3, Floor: floor * max(at.Variance(), 1e-12),
-			Lloyd: 10}
-	}
+	options := func(k int) gmm.Options { return fitting(at, random.Key(seed, uint64(k))) }
 	switch {
 	case s.run.cfg.Mode == Flat && s.root:
 		return gmm.Fit(ctx, s.machine, at, min(max(lo, 2), n), options(lo))
@@ -123,6 +117,11 @@ func (s *stage) fit(ctx context.Context, at gmm.Data, lo, hi int) (*gmm.Model, e
 		last = first
 	}
 	return gmm.Search(ctx, s.machine, at, gmm.Coarse(min(first, last), last), options)
+}
+
+// fitting returns how mixtures are fitted outside the reference mode.
+func fitting(at gmm.Data, seed uint64) gmm.Options {
+	return gmm.Options{Seed: seed, Steps: 50, Tolerance: 1e-3, Floor: floor * max(at.Variance(), 1e-12), Lloyd: 10}
 }
 
 // adopt gives the rows without a place the component whose rows they are most like.

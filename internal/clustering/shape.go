@@ -2,6 +2,7 @@ package clustering
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
 	"slices"
 
@@ -27,6 +28,7 @@ type set struct {
 	rows   int
 	tokens int
 	gone   bool // merged into another
+	into   *set // which
 }
 
 // visit is an atom that may join a cluster beside its own.
@@ -152,12 +154,16 @@ func (s *shape) merge(ctx context.Context, count *int, most int, which func(*set
 // join moves b's atoms into a.
 func (s *shape) join(a, b *set) {
 	s.fill(a, append(slices.Clone(a.atoms), b.atoms...))
-	b.gone, b.atoms = true, nil
-	for i := range s.guests {
-		if s.guests[i].cluster == b.place {
-			s.guests[i].cluster = a.place
-		}
+	b.gone, b.into, b.atoms = true, a, nil
+}
+
+// final returns the cluster that one has been merged into, itself if it hasn't.
+func (s *shape) final(place int32) *set {
+	c := s.clusters[place]
+	for c.gone {
+		c = c.into
 	}
+	return c
 }
 
 // nearness finds the clusters most similar to one.
@@ -229,24 +235,43 @@ func (n *nearness) partner(c *set, limit int, busy map[int32]bool) *set {
 
 // divide splits the largest clusters in two until there are least.
 func (s *shape) divide(ctx context.Context, least int) error {
+	queue := &bySize{}
 	live := s.live()
-	for len(live) < least {
-		var big *set
-		for _, c := range live {
-			if c.rows > 1 && (big == nil || c.rows > big.rows) {
-				big = c
-			}
+	for _, c := range live {
+		if c.rows > 1 {
+			queue.sets = append(queue.sets, c)
 		}
-		if big == nil {
-			return nil
-		}
+	}
+	heap.Init(queue)
+	for count := len(live); count < least && queue.Len() > 0; count++ {
+		big := heap.Pop(queue).(*set)
 		part, err := s.halve(ctx, big)
 		if err != nil {
 			return err
 		}
-		live = append(live, part)
+		for _, c := range []*set{big, part} {
+			if c.rows > 1 {
+				heap.Push(queue, c)
+			}
+		}
 	}
 	return nil
+}
+
+// bySize is a heap of clusters, the one with the most rows first.
+type bySize struct{ sets []*set }
+
+func (q *bySize) Len() int { return len(q.sets) }
+func (q *bySize) Less(i, j int) bool {
+	a, b := q.sets[i], q.sets[j]
+	return a.rows > b.rows || a.rows == b.rows && a.place < b.place
+}
+func (q *bySize) Swap(i, j int) { q.sets[i], q.sets[j] = q.sets[j], q.sets[i] }
+func (q *bySize) Push(c any)    { q.sets = append(q.sets, c.(*set)) }
+func (q *bySize) Pop() any {
+	last := q.sets[len(q.sets)-1]
+	q.sets = q.sets[:len(q.sets)-1]
+	return last
 }
 
 // halve moves a part of a cluster to a new one: by 2-means, or in order where that would leave a single row.

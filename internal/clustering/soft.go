@@ -9,6 +9,9 @@ import (
 // in their final form.
 func (s *shape) soften() [][]int {
 	r := s.run
+	for i := range s.guests {
+		s.guests[i].cluster = s.final(s.guests[i].cluster).place
+	}
 	slices.SortFunc(s.guests, func(a, b visit) int {
 		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(a.atom, b.atom), cmp.Compare(a.cluster, b.cluster))
 	})

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// exactWork is the most n·n·d for which all pairs are compared: 114,000 rows of 384, 57,000 of 1,536. Two cores do
+	// ExactWork is the most n·n·d for which all pairs are compared: 114,000 rows of 384, 57,000 of 1,536. Two cores do
 	// it in half a minute; beyond, inverted lists win.
-	exactWork = 5e12
+	ExactWork = 5e12
 	// gateRows is how many rows' recall is checked; gateRecall what it must be on average, and gateLow the share of
 	// rows that may have less than gateFloor.
 	gateRows   = 1000
@@ -36,7 +36,7 @@ func (r Recall) good() bool { return r.Mean >= gateRecall && r.Low <= gateLow }
 // on rows, k and seed only. The only error is ctx's.
 func Find(ctx context.Context, m kernel.Machine, rows kernel.Rows, k int, seed uint64, progress func(done, total int)) (*Table, Recall, error) {
 	n := float64(rows.Len())
-	if n*n*float64(rows.Dim) <= exactWork {
+	if n*n*float64(rows.Dim) <= ExactWork {
 		t, err := Exact(ctx, m, rows, k, progress)
 		return t, Recall{Mean: 1}, err
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// probes is how many lists a row looks into.
-	probes = 10
+	// Probes is how many lists a row looks into.
+	Probes = 10
 	// trainRows is how many rows the lists' centers are found from, in trainRounds rounds.
 	trainRows   = 1 << 16
 	trainRounds = 6
@@ -72,7 +72,7 @@ func invert(ctx context.Context, m kernel.Machine, rows kernel.Rows, seed uint64
 		return nil, err
 	}
 	lists = centers.K
-	places := min(probes, lists)
+	places := min(Probes, lists)
 	nearest := newTable(n, places)
 	c := newCross(m, rows, centers.Rows(), nearest, false)
 	all := sequence(0, lists)
