@@ -43,6 +43,11 @@ const (
 
 // call tries fn until it succeeds, fails for good, or patience is over. Each try has the config's timeout.
 func (s *Store) call(ctx context.Context, what string, fn func(context.Context) error) error {
+	return s.callOf(ctx, true, what, fn)
+}
+
+// callOf is call, which gives up after one try that takes too long unless patient.
+func (s *Store) callOf(ctx context.Context, patient bool, what string, fn func(context.Context) error) error {
 	started := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		try, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
@@ -56,6 +61,9 @@ func (s *Store) call(ctx context.Context, what string, fn func(context.Context) 
 		}
 		if err = plain(err); !isTransient(err) {
 			return classified(err)
+		}
+		if !patient && isSlow(err) {
+			return err
 		}
 		if time.Since(started)+pause > s.cfg.Patience {
 			return fmt.Errorf("%w for %v: %s: %w", ErrUnavailable, s.cfg.Patience, what, err)
@@ -141,6 +149,11 @@ func isTransient(err error) bool {
 // isTooLarge reports whether a gRPC message was above a limit of either side.
 func isTooLarge(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && mentions(err, []string{"larger than max", "message too large"})
+}
+
+// isSlow reports whether a try took longer than it may.
+func isSlow(err error) bool {
+	return status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
 }
 
 // isMissing reports whether the server doesn't know the collection, the tenant or a property.

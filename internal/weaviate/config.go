@@ -65,6 +65,8 @@ type Config struct {
 	BatchBytes int
 	// Writers is how many batches of one Put are under way at a time. 0: 2.
 	Writers int
+	// Readers is how many pages of one Each are read at a time. 0: 4.
+	Readers int
 	// SpoolDir is where Each copies what doesn't fit into SpoolBytes of memory. Empty: the system's temporary folder.
 	SpoolDir string
 	// SpoolBytes is what one Each may hold in memory. 0: 64 MB.
@@ -114,6 +116,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("weaviate: the batch size %d must be from 65536 to 67108864 bytes", c.BatchBytes)
 	case c.Writers < 0 || c.Writers > 64:
 		return fmt.Errorf("weaviate: %d writers must be from 1 to 64", c.Writers)
+	case c.Readers < 0 || c.Readers > 64:
+		return fmt.Errorf("weaviate: %d readers must be from 1 to 64", c.Readers)
 	case c.SpoolBytes < 0:
 		return fmt.Errorf("weaviate: the memory of a spool, %d bytes, is below 0", c.SpoolBytes)
 	case c.Timeout < 0 || c.Patience < 0:
@@ -140,6 +144,7 @@ func (c Config) filled() Config {
 	orInt(&c.MaxMetadata, 200)
 	orInt(&c.BatchBytes, 8<<20)
 	orInt(&c.Writers, 2)
+	orInt(&c.Readers, 4)
 	orInt(&c.SpoolBytes, 64<<20)
 	if c.Timeout == 0 {
 		c.Timeout = time.Minute

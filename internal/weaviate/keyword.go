@@ -82,6 +82,10 @@ const maxCareful = 16
 // the scores of the other words too, since BM25 is a sum over words.
 func (k *keywords) careful(ctx context.Context, words []string) ([]store.Hit, error) {
 	limit := min(2*k.q.Limit+16, maxResults)
+	where := k.c.compile(&k.q.Filter, true)
+	if where.none {
+		return nil, nil
+	}
 	whole, err := k.ranking(words, limit).run(ctx)
 	if err != nil {
 		return nil, err
@@ -94,24 +98,21 @@ func (k *keywords) careful(ctx context.Context, words []string) ([]store.Hit, er
 	alone := make([]map[tree.ID]float64, len(asked)) // scores by word; nil if more nodes have it than were asked for
 	missed := map[tree.ID]store.Hit{}
 	for i, word := range asked {
-		found, err := k.ranking([]string{word}, limit).run(ctx)
+		r := k.ranking([]string{word}, limit)
+		found, err := r.page(ctx, where.filter, limit, r.needs)
 		if err != nil {
 			return nil, err
 		}
-		scores := make(map[tree.ID]float64, len(found))
-		for _, h := range found {
-			scores[h.Node.ID] = h.Score
-			if _, ok := hits[h.Node.ID]; !ok && len(found) < limit {
+		if found.more {
+			continue // not a rare one
+		}
+		alone[i] = make(map[tree.ID]float64, len(found.kept))
+		for _, h := range found.kept {
+			alone[i][h.Node.ID] = h.Score
+			if _, ok := hits[h.Node.ID]; !ok {
 				missed[h.Node.ID] = h
 			}
 		}
-		if len(found) < limit {
-			alone[i] = scores
-		}
-	}
-	for id, h := range missed {
-		h.Score = 0
-		missed[id] = h
 	}
 	if err := k.addScores(ctx, asked, alone, missed); err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (k *keywords) careful(ctx context.Context, words []string) ([]store.Hit, er
 		out = append(out, h)
 	}
 	sortHits(out)
-	return out[:min(len(out), k.q.Limit)], nil
+	return strip(out[:min(len(out), k.q.Limit)], k.q.With), nil
 }
 
 // addScores gives each hit the sum of its scores for the words. alone holds the scores of the rare words.
@@ -135,6 +136,10 @@ func (k *keywords) addScores(ctx context.Context, words []string, alone []map[tr
 	ids := make([]tree.ID, 0, len(hits))
 	for id := range hits {
 		ids = append(ids, id)
+	}
+	for id, h := range hits {
+		h.Score = 0
+		hits[id] = h
 	}
 	for i, word := range words {
 		scores := alone[i]

@@ -16,7 +16,7 @@ import (
 )
 
 // maxBatch is how many objects a batch holds at most.
-const maxBatch = 2000
+const maxBatch = 1000
 
 // Put implements [store.Store].
 func (s *Store) Put(ctx context.Context, corpus string, nodes []tree.Node) error {
@@ -258,15 +258,21 @@ func (p *put) send(ctx context.Context) error {
 // triesOfObject is how often an object is sent that the server refuses for a reason that may pass.
 const triesOfObject = 4
 
-// sendBatch sends a batch, and again those of its objects that the server failed to take.
+// sendBatch sends a batch, and again those of its objects that the server failed to take. A batch that takes the server
+// longer than a call may is halved.
 func (p *put) sendBatch(ctx context.Context, batch []*pb.BatchObject) {
 	pause := firstPause
 	for try := 1; ; try++ {
 		var reply *pb.BatchObjectsReply
-		err := p.s.call(ctx, "batch into "+p.c.name, func(ctx context.Context) (err error) {
+		err := p.s.callOf(ctx, len(batch) <= 32, "batch into "+p.c.name, func(ctx context.Context) (err error) {
 			reply, err = p.s.api.BatchObjects(ctx, &pb.BatchObjectsRequest{Objects: batch, ConsistencyLevel: p.s.consistency()})
 			return err
 		})
+		if isSlow(err) && len(batch) > 32 {
+			p.sendBatch(ctx, batch[:len(batch)/2])
+			p.sendBatch(ctx, batch[len(batch)/2:])
+			return
+		}
 		if err != nil {
 			p.fail(batch, err)
 			return

@@ -117,7 +117,7 @@ func (s *Store) pageLimit(c *collection, with store.Fields) int {
 	if with.Text || with.Metadata {
 		size += 1500
 	}
-	return min(max(s.cfg.BatchBytes/size, 16), 4000)
+	return min(max(s.cfg.BatchBytes/size, 16), 2000)
 }
 
 // Count implements [store.Store].

@@ -2,7 +2,9 @@ package weaviate
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"sync"
 
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 
@@ -92,41 +94,115 @@ func (s *Store) scanFew(ctx context.Context, c *collection, where *pb.Filters, w
 // firstCursor comes before every id.
 const firstCursor = "00000000-0000-0000-0000-000000000000"
 
+// scanAll reads all nodes by the cursor; the server takes no filter beside it. The ids are cut into ranges of about equal
+// numbers of nodes, which are read at the same time, since the server reads for one cursor with one core. A node is in one
+// range, so it is visited once whatever is written meanwhile. visit is called by one goroutine at a time.
+func (s *Store) scanAll(ctx context.Context, c *collection, with store.Fields, visit func([]*pb.SearchResult) error) error {
+	limit := s.pageLimit(c, with)
+	sample := min(limit, 400)
+	first, err := s.cursor(ctx, c, with, firstCursor, &sample)
+	if err != nil {
+		return err
+	}
+	if len(first) < sample {
+		return visit(first)
+	}
+	reached := resultID(first[len(first)-1])
+	scan := rangeScan{s: s, c: c, with: with, limit: limit, density: float64(len(first)) / position(reached), pages: make(chan scanPage)}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	for _, r := range scan.ranges(reached) {
+		wg.Go(func() { scan.read(ctx, r) })
+	}
+	go func() {
+		wg.Wait()
+		close(scan.pages)
+	}()
+	err = visit(first)
+	for page := range scan.pages { // to its end, so that no reader is left behind
+		if err == nil {
+			err = page.err
+		}
+		if err == nil {
+			err = visit(page.results)
+		}
+		if err != nil {
+			cancel()
+		}
+	}
+	cancel()
+	return err
+}
+
+// rangeScan reads ranges of ids.
+type rangeScan struct {
+	s     *Store
+	c     *collection
+	with  store.Fields
+	limit int
+	// density is about how many nodes there are, as far as the first page tells: ids are hashes, so they lie evenly.
+	density float64
+	pages   chan scanPage
+}
+
 type scanPage struct {
 	results []*pb.SearchResult
-	limit   int
 	err     error
 }
 
-// scanAll reads all nodes by the cursor, in the order of their ids; the server takes no filter beside it. The next page is
-// read while one is visited.
-func (s *Store) scanAll(ctx context.Context, c *collection, with store.Fields, visit func([]*pb.SearchResult) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	pages := make(chan scanPage, 1)
-	limit := s.pageLimit(c, with)
-	read := func(after string, limit int) {
-		results, err := s.cursor(ctx, c, with, after, &limit)
-		pages <- scanPage{results, limit, err}
+// idRange holds the ids above one and up to another.
+type idRange struct{ after, last tree.ID }
+
+// ranges cuts the ids above one into as many ranges as are worth it.
+func (r *rangeScan) ranges(after tree.ID) []idRange {
+	start := position(after)
+	n := min(r.s.cfg.Readers, 1+int(r.density*(1-start)/float64(r.limit)))
+	out := make([]idRange, n)
+	for i := range out {
+		out[i] = idRange{after, idAt(start + (1-start)*float64(i+1)/float64(n))}
+		after = out[i].last
 	}
-	go read(firstCursor, limit)
+	for i := range out[n-1].last { // the position 1 is none of an id's
+		out[n-1].last[i] = 0xff
+	}
+	return out
+}
+
+// read sends the pages of a range.
+func (r *rangeScan) read(ctx context.Context, ids idRange) {
+	limit := r.limit
 	for {
-		page := <-pages
-		if page.err != nil {
-			cancel()
-			return page.err
+		// The last page need not reach far into the next range.
+		left := int(1.05*r.density*(position(ids.last)-position(ids.after))) + 64
+		ask := min(limit, max(left, 16))
+		results, err := r.s.cursor(ctx, r.c, r.with, ids.after.String(), &ask)
+		limit = min(limit, max(ask, 16))
+		more := err == nil && len(results) == ask
+		if n := len(results); n > 0 {
+			ids.after = resultID(results[n-1])
 		}
-		more := len(page.results) == page.limit
-		if more {
-			go read(resultID(page.results[len(page.results)-1]).String(), page.limit)
+		for len(results) > 0 && resultID(results[len(results)-1]).Compare(ids.last) > 0 {
+			results, more = results[:len(results)-1], false
 		}
-		if err := visit(page.results); err != nil || !more {
-			cancel()
-			if more {
-				<-pages
-			}
-			return err
+		select {
+		case r.pages <- scanPage{results, err}:
+		case <-ctx.Done():
+			return
+		}
+		if !more {
+			return
 		}
 	}
+}
+
+// position returns where an id lies among all, from 0 to 1.
+func position(id tree.ID) float64 { return float64(binary.BigEndian.Uint64(id[:8])) / (1 << 64) }
+
+// idAt returns an id near a position.
+func idAt(position float64) tree.ID {
+	var id tree.ID
+	binary.BigEndian.PutUint64(id[:8], uint64(position*(1<<64)))
+	return id
 }
 
 // cursor reads the page after an id. If it is too large for a message, limit is halved.
@@ -153,9 +229,7 @@ func (s *Store) Each(ctx context.Context, corpus string, filter store.Filter, wi
 	spool := newSpool(s.cfg.SpoolDir, s.cfg.SpoolBytes)
 	defer spool.close()
 	err := s.filtered(ctx, corpus, &filter, func(c *collection) error {
-		if err := spool.reset(); err != nil {
-			return err
-		}
+		spool.reset()
 		return s.scan(ctx, c, &filter, with, spool.add)
 	})
 	if err != nil {

@@ -80,7 +80,7 @@ func (r *ranking) run(ctx context.Context) ([]store.Hit, error) {
 		return nil, nil
 	}
 	// A few more than asked for show whether the last hits tie with the next.
-	limit := min(r.q.Limit+max(4, r.q.Limit/8), maxResults)
+	limit := min(r.q.Limit+max(1, r.q.Limit/8), maxResults)
 	if r.optimistic {
 		page, err := r.page(ctx, nil, limit, r.needs)
 		if err != nil || page.settled(r.q.Limit) {
@@ -91,20 +91,22 @@ func (r *ranking) run(ctx context.Context) ([]store.Hit, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Further pages are read without what is only shown; the hits are then read by id.
-	needs := r.needs
-	if !where.loose && r.keep == nil {
-		needs = store.Fields{}
-	}
+	// Further pages tell ids and scores alone, if that suffices to know the hits; these are then read by id.
+	bare := !where.loose && r.keep == nil
 	grown := false
 	for !page.settled(r.q.Limit) && page.more && limit < maxResults {
-		limit, grown = min(4*limit, maxResults), true
-		if page, err = r.page(ctx, where.filter, limit, needs); err != nil {
+		limit, grown = min(8*limit, maxResults), true
+		if bare {
+			page, err = r.barePage(ctx, where.filter, limit)
+		} else {
+			page, err = r.page(ctx, where.filter, limit, r.needs)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	hits := page.hits(r)
-	if grown && needs != r.q.With {
+	if grown && bare {
 		return r.read(ctx, hits)
 	}
 	return hits, nil
@@ -127,13 +129,17 @@ func (p *ranked) hits(r *ranking) []store.Hit {
 	if p == nil {
 		return nil
 	}
-	hits := p.kept[:min(len(p.kept), r.q.Limit)]
+	return strip(p.kept[:min(len(p.kept), r.q.Limit)], r.q.With)
+}
+
+// strip takes away what was only read to look at.
+func strip(hits []store.Hit, with store.Fields) []store.Hit {
 	for i := range hits {
 		n := &hits[i].Node
-		if !r.q.With.Text {
+		if !with.Text {
 			n.Text = ""
 		}
-		if !r.q.With.Metadata {
+		if !with.Metadata {
 			n.Metadata = nil
 		}
 	}
@@ -164,6 +170,26 @@ func (r *ranking) page(ctx context.Context, where *pb.Filters, limit int, with s
 			continue
 		}
 		page.kept = append(page.kept, store.Hit{Node: n, Score: score})
+	}
+	sortHits(page.kept)
+	return page, nil
+}
+
+// barePage is page for a filter that the server applies exactly, and tells ids and scores alone.
+func (r *ranking) barePage(ctx context.Context, where *pb.Filters, limit int) (*ranked, error) {
+	request := r.s.request(r.c, store.Fields{})
+	request.Properties.NonRefProperties = nil
+	r.ask(request)
+	request.Filters, request.Limit = where, uint32(limit)
+	results, err := r.s.search(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	page := &ranked{more: len(results) >= limit, worst: math.Inf(1)}
+	for _, result := range results {
+		score := r.score(result.GetMetadata())
+		page.worst = min(page.worst, score)
+		page.kept = append(page.kept, store.Hit{Node: tree.Node{ID: resultID(result)}, Score: score})
 	}
 	sortHits(page.kept)
 	return page, nil

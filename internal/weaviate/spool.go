@@ -11,21 +11,25 @@ import (
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
-// spool holds nodes until their order is known: packed in memory, and above a size in a file that goes with the process.
-// What stays in memory of a node is its place in the order, about 50 bytes.
+// spool holds nodes until their order is known: in memory, and above a size packed in a file that goes with the process.
+// What stays in memory of a node in the file is its place in the order, about 50 bytes.
 type spool struct {
 	dir   string
 	most  int // bytes in memory
-	buf   []byte
-	file  *os.File
-	wrote int64 // bytes in the file
 	index []spooled
+
+	nodes []tree.Node // while there is no file
+	held  int         // about their bytes
+
+	file  *os.File
+	buf   []byte // that follows in the file
+	wrote int64  // bytes in the file
 
 	documents map[string]int32
 	names     []string // the keys of documents
 }
 
-// spooled is one node's place in the order and in the spool.
+// spooled is one node's place in the order and in the spool: in the file, or among the nodes.
 type spooled struct {
 	id       tree.ID
 	at       int64
@@ -40,12 +44,9 @@ func newSpool(dir string, most int) *spool {
 }
 
 // reset empties the spool.
-func (p *spool) reset() error {
-	p.buf, p.index, p.wrote = p.buf[:0], p.index[:0], 0
-	if p.file == nil {
-		return nil
-	}
-	return p.file.Truncate(0)
+func (p *spool) reset() {
+	p.close()
+	*p = *newSpool(p.dir, p.most)
 }
 
 func (p *spool) close() {
@@ -54,37 +55,61 @@ func (p *spool) close() {
 	}
 }
 
-// add puts a node in.
+// add puts a node in, and keeps it.
 func (p *spool) add(n *tree.Node) error {
 	document, ok := p.documents[n.DocumentID]
 	if !ok {
 		document = int32(len(p.names))
-		p.names = append(p.names, strings.Clone(n.DocumentID))
-		p.documents[p.names[document]] = document
+		p.names = append(p.names, n.DocumentID)
+		p.documents[n.DocumentID] = document
 	}
-	start := len(p.buf)
-	p.buf = packNode(p.buf, n)
 	p.index = append(p.index, spooled{
-		id: n.ID, at: p.wrote + int64(start), size: int32(len(p.buf) - start), level: int32(n.Level), document: document, chunk: int64(n.ChunkIndex),
+		id: n.ID, at: int64(len(p.nodes)), level: int32(n.Level), document: document, chunk: int64(n.ChunkIndex),
 	})
-	if len(p.buf) > p.most {
-		return p.flush()
+	if p.file != nil {
+		return p.pack(&p.index[len(p.index)-1], n)
+	}
+	p.nodes = append(p.nodes, *n)
+	p.held += 250 + len(n.Text) + 4*len(n.Vector) + 16*len(n.Children) + 100*len(n.Metadata)
+	if p.held > p.most {
+		return p.spill()
 	}
 	return nil
 }
 
-// flush moves what is in memory to the file.
-func (p *spool) flush() error {
-	if p.file == nil {
-		file, err := os.CreateTemp(p.dir, "aerie-read-")
-		if err != nil {
-			return fmt.Errorf("copy of the nodes: %w", err)
-		}
-		p.file = file
-		if err := os.Remove(file.Name()); err != nil { // it lives until it is closed, whatever ends the process
-			return fmt.Errorf("copy of the nodes: %w", err)
+// spill moves the nodes from memory to a file.
+func (p *spool) spill() error {
+	file, err := os.CreateTemp(p.dir, "aerie-read-")
+	if err != nil {
+		return fmt.Errorf("copy of the nodes: %w", err)
+	}
+	p.file = file
+	if err := os.Remove(file.Name()); err != nil { // it lives until it is closed, whatever ends the process
+		return fmt.Errorf("copy of the nodes: %w", err)
+	}
+	for i := range p.index {
+		if err := p.pack(&p.index[i], &p.nodes[p.index[i].at]); err != nil {
+			return err
 		}
 	}
+	p.nodes = nil
+	return nil
+}
+
+// pack writes a node to the file, and its place there to e.
+func (p *spool) pack(e *spooled, n *tree.Node) error {
+	const enough = 1 << 20
+	start := len(p.buf)
+	p.buf = packNode(p.buf, n)
+	e.at, e.size = p.wrote+int64(start), int32(len(p.buf)-start)
+	if len(p.buf) < enough {
+		return nil
+	}
+	return p.flush()
+}
+
+// flush writes what follows in the file.
+func (p *spool) flush() error {
 	if _, err := p.file.WriteAt(p.buf, p.wrote); err != nil {
 		return fmt.Errorf("copy of the nodes, %d bytes so far: %w", p.wrote, err)
 	}
@@ -102,35 +127,36 @@ func (p *spool) each(ctx context.Context, fn func(*tree.Node) error) error {
 		}
 		return cmp.Or(order, cmp.Compare(a.chunk, b.chunk), a.id.Compare(b.id))
 	})
-	var scratch []byte
+	if p.file != nil {
+		if err := p.flush(); err != nil {
+			return fmt.Errorf("weaviate: %w", err)
+		}
+	}
 	for i, e := range p.index {
 		if i%256 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		packed, err := p.read(e, &scratch)
-		if err != nil {
-			return err
-		}
-		n, err := unpackNode(packed)
+		n, err := p.node(e)
 		if err != nil {
 			return fmt.Errorf("weaviate: copy of node %s: %w", e.id, err)
 		}
-		n.ID, n.DocumentID = e.id, p.names[e.document]
-		if err := fn(&n); err != nil {
+		if err := fn(n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *spool) read(e spooled, scratch *[]byte) ([]byte, error) {
-	if e.at >= p.wrote {
-		from := e.at - p.wrote
-		return p.buf[from : from+int64(e.size)], nil
+// node returns a node that was put in.
+func (p *spool) node(e spooled) (*tree.Node, error) {
+	if p.file == nil {
+		return &p.nodes[e.at], nil
 	}
-	*scratch = slices.Grow((*scratch)[:0], int(e.size))[:e.size]
-	if _, err := p.file.ReadAt(*scratch, e.at); err != nil {
-		return nil, fmt.Errorf("weaviate: copy of node %s: %w", e.id, err)
+	p.buf = slices.Grow(p.buf[:0], int(e.size))[:e.size]
+	if _, err := p.file.ReadAt(p.buf, e.at); err != nil {
+		return nil, err
 	}
-	return *scratch, nil
+	n, err := unpackNode(p.buf)
+	n.ID, n.DocumentID = e.id, p.names[e.document]
+	return &n, err
 }
