@@ -2,6 +2,7 @@ package natsqueue
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -159,5 +160,32 @@ func TestFlushesAreShared(t *testing.T) {
 	}
 	if len(rounds) != 2 || !slices.Contains(rounds, "ab") {
 		t.Errorf("rounds saw %q, want two, the last with everything", rounds)
+	}
+}
+
+// TestFlushAllReachesEverything: files and the folders that name them.
+func TestFlushAllReachesEverything(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, folder := range []string{"S/msgs", "S/obs/workers"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, dir, "S/meta.inf", "a")
+	write(t, dir, "S/obs/workers/meta.inf", "b")
+	var synced []string
+	f := newFlusher(dir)
+	f.sync = func(path string) error {
+		relative, err := filepath.Rel(dir, path)
+		synced = append(synced, filepath.ToSlash(relative))
+		return errors.Join(err, syncFile(path))
+	}
+	if err := f.flushAll(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{".", "S", "S/meta.inf", "S/msgs", "S/obs", "S/obs/workers", "S/obs/workers/meta.inf"}
+	if diff := cmp.Diff(want, synced); diff != "" {
+		t.Errorf("flushed (-want +got):\n%s", diff)
 	}
 }

@@ -44,6 +44,8 @@ func Embedded(dir string, cfg Config) (*Conn, error) {
 }
 
 func openEmbedded(dir string, cfg Config, unlock func() error) (*Conn, error) {
+	_, err := os.Stat(storeDir(dir))
+	fresh := errors.Is(err, fs.ErrNotExist)
 	log := &serverLog{slog: cfg.Logger}
 	s, err := startServer(dir, cfg, log)
 	if err != nil {
@@ -63,7 +65,7 @@ func openEmbedded(dir string, cfg Config, unlock func() error) (*Conn, error) {
 		end()
 		return nil, err
 	}
-	if err := prepare(c, s); err != nil {
+	if err := prepare(c, s, fresh); err != nil {
 		c.nats.Close()
 		end()
 		return nil, fmt.Errorf("natsqueue: open %s: %w", dir, errors.Join(err, log.fatal()))
@@ -72,12 +74,10 @@ func openEmbedded(dir string, cfg Config, unlock func() error) (*Conn, error) {
 }
 
 // prepare makes the streams what they should be, and their files durable if they are new.
-func prepare(c *Conn, s *server.Server) error {
+func prepare(c *Conn, s *server.Server, fresh bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
 	files := newFlusher(filepath.Join(s.StoreDir(), server.DEFAULT_GLOBAL_ACCOUNT, "streams"))
-	_, err := os.Stat(files.streams)
-	fresh := errors.Is(err, fs.ErrNotExist)
 	if err := c.adopt(ctx); err != nil {
 		return err
 	}
@@ -92,6 +92,8 @@ func prepare(c *Conn, s *server.Server) error {
 	return nil
 }
 
+func storeDir(dir string) string { return filepath.Join(dir, "nats") }
+
 func startServer(dir string, cfg Config, log *serverLog) (*server.Server, error) {
 	s, err := server.NewServer(&server.Options{
 		ServerName:             "aerie",
@@ -99,7 +101,7 @@ func startServer(dir string, cfg Config, log *serverLog) (*server.Server, error)
 		NoSigs:                 true,
 		DisableJetStreamBanner: true,
 		JetStream:              true,
-		StoreDir:               filepath.Join(dir, "nats"),
+		StoreDir:               storeDir(dir),
 		SyncAlways:             cfg.SyncAlways,
 		SyncInterval:           cfg.SyncInterval,
 		JetStreamMaxMemory:     64 << 20, // every stream is on disk
