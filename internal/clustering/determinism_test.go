@@ -94,7 +94,7 @@ func TestFault23BelowTheThresholdEverywhere(t *testing.T) {
 // github.com/lmcinnes/umap/issues/853 and others: results changed with the number of threads. Assembly and Go, too.
 func TestFault24SameForAnyWorkersAndSet(t *testing.T) {
 	// Narrow rows: emulating fused operations in Go is slow. The pinned hashes cover real ones.
-	in := rowsOf(blobs(7, 260, 20, 12, 0.7), 20, 100)
+	in := rowsOf(blobs(7, 180, 20, 12, 0.7), 20, 100)
 	in.Tokens[5], in.Tokens[77] = 1200, 0
 	forModes(t, func(t *testing.T, cfg Config) {
 		var want Result
