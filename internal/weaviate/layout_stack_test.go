@@ -110,6 +110,39 @@ func TestObjectAsOthersSeeIt(t *testing.T) {
 	})
 }
 
+func TestCompat(t *testing.T) {
+	s := connect(t, weaviate.Config{Compat: []string{weaviate.Helix, weaviate.LlamaIndex}})
+	a, b := leaf("d", 0, "a"), leaf("d", 1, "b")
+	a.Metadata = map[string]any{"children": "of the caller", "doc_id": 3.0}
+	sum := tree.Node{
+		ID: tree.ID{5}, Level: 1, DocumentID: tree.CorpusTree, ChunkIndex: -1, Children: []tree.ID{a.ID, b.ID}, Text: "s", Died: tree.Alive, Vector: []float32{1, 1, 0, 0},
+	}
+	put(t, s, "compat", a, b, sum)
+	same(t, "nodes", each(t, s, "compat", store.Leaves()), []tree.Node{a, b})
+	props := object(t, "Aerie_compat", sum.ID)
+	for name, want := range map[string]string{
+		"chunk_level": "1", "raptor": "summary", "children": a.ID.String() + "," + b.ID.String(), "_node_type": "TextNode",
+		"doc_id": tree.CorpusTree, "ref_doc_id": tree.CorpusTree,
+	} {
+		same(t, name+" of the summary", props[name], any(want))
+	}
+	props = object(t, "Aerie_compat", a.ID)
+	for name, want := range map[string]any{"chunk_level": "0", "raptor": "leaf", "meta_text_children": "of the caller", "meta_number_doc__id": 3.0} {
+		same(t, name+" of the leaf", props[name], want)
+	}
+	var content struct {
+		ID       string         `json:"id_"`
+		Metadata map[string]any `json:"metadata"`
+		Class    string         `json:"class_name"`
+	}
+	if err := json.Unmarshal([]byte(props["_node_content"].(string)), &content); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "id of the node's content", content.ID, a.ID.String())
+	same(t, "class of the node's content", content.Class, "TextNode")
+	same(t, "metadata of the node's content", content.Metadata["children"], any("of the caller"))
+}
+
 func TestSchema(t *testing.T) {
 	s := connect(t, weaviate.Config{})
 	n := leaf("d", 0, "x")

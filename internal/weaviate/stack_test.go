@@ -4,10 +4,13 @@ package weaviate_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/store/storetest"
@@ -36,7 +39,7 @@ func withServer(run func() int) int {
 		return 1
 	}
 	code := run()
-	if err := server.Stop(); err != nil {
+	if err := errors.Join(server.Stop(), goleak.Find()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
