@@ -30,7 +30,11 @@ func (s *search) fetch(ctx context.Context, limit int) (pool []*candidate, all b
 	if err := both.Wait(); err != nil {
 		return nil, false, err
 	}
-	pool = fuse(near, worded, s.req.Alpha, s.req.Fusion)
+	width := 0
+	if s.req.Pack == Coverage && s.leavesFirst() {
+		width = s.req.Pool
+	}
+	pool = fuse(near, worded, s.req.Alpha, s.req.Fusion, spanOf(near, worded, width))
 	all = len(near) < limit && len(worded) < limit
 	pool = pool[:min(limit, len(pool))]
 	number(pool)
@@ -42,11 +46,11 @@ func (s *search) fetch(ctx context.Context, limit int) (pool []*candidate, all b
 const reciprocalOffset = 60
 
 // fuse makes one sorted list of the nearest nodes and the best by keywords. A score is alpha times that of the
-// vector plus 1-alpha times that of the keywords. With Relative the former runs from 0 at the farthest node fetched
+// vector plus 1-alpha times that of the keywords. With Relative the former runs from 0 at the farthest node of the span
 // to 1 at the nearest, the latter from 0, that of a node with no word of the query, to 1 at the best. With Reciprocal
 // each is (k+1)/(k+rank), so that 1 is the best here too. A node that one list lacks gets 0 for it. With alpha 0 or 1
 // scores stay what the store says.
-func fuse(near, worded []store.Hit, alpha float64, fusion Fusion) []*candidate {
+func fuse(near, worded []store.Hit, alpha float64, fusion Fusion, over span) []*candidate {
 	var pool []*candidate
 	known := make(map[tree.ID]*candidate, len(near))
 	of := func(n tree.Node) *candidate {
@@ -67,7 +71,7 @@ func fuse(near, worded []store.Hit, alpha float64, fusion Fusion) []*candidate {
 		case fusion == Reciprocal:
 			c.score += alpha * reciprocal(i)
 		default:
-			c.score += alpha * scale(h.Score, near[len(near)-1].Score, near[0].Score)
+			c.score += alpha * scale(h.Score, over.far, over.near)
 		}
 	}
 	for i, h := range worded {
@@ -79,19 +83,47 @@ func fuse(near, worded []store.Hit, alpha float64, fusion Fusion) []*candidate {
 		case fusion == Reciprocal:
 			c.score += (1 - alpha) * reciprocal(i)
 		default:
-			c.score += (1 - alpha) * scale(h.Score, 0, worded[0].Score)
+			c.score += (1 - alpha) * scale(h.Score, 0, over.words)
 		}
 	}
 	sortCandidates(pool)
 	return pool
 }
 
+// span holds the scores that Relative measures by: the similarities of the farthest and the nearest node, and
+// the best score by keywords.
+type span struct{ far, near, words float64 }
+
+// spanOf returns the span of two lists: of all their nodes, or with width above 0 that of their leaves, of which the
+// width-th is the farthest. Then leaves score as they would without any summary. A list without leaves counts as it is.
+func spanOf(near, worded []store.Hit, width int) span {
+	var over span
+	bounds := func(hits []store.Hit) (best, last float64) {
+		leaves := 0
+		for _, h := range hits {
+			if width == 0 || h.Node.IsLeaf() && leaves < width {
+				if leaves++; leaves == 1 {
+					best = h.Score
+				}
+				last = h.Score
+			}
+		}
+		if leaves == 0 && len(hits) > 0 {
+			return hits[0].Score, hits[len(hits)-1].Score
+		}
+		return best, last
+	}
+	over.near, over.far = bounds(near)
+	over.words, _ = bounds(worded)
+	return over
+}
+
 func reciprocal(rank int) float64 { return (reciprocalOffset + 1) / float64(reciprocalOffset+1+rank) }
 
-// scale maps low…high to 0…1.
+// scale maps low…high to 0…1; what is lower stays at 0.
 func scale(x, low, high float64) float64 {
 	if high <= low {
 		return 1
 	}
-	return (x - low) / (high - low)
+	return max(0, (x-low)/(high-low))
 }

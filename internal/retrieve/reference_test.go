@@ -156,18 +156,36 @@ func referenceFusion(t *testing.T, w *world, req Request, f store.Filter) []scor
 	if err != nil {
 		t.Fatal(err)
 	}
+	// What 0 and 1 are for Relative: of all nodes, or of the leaves where these come first.
+	nearest, farthest, words := math.Inf(-1), math.Inf(1), 0.0
+	leaves := func(level int) bool {
+		return level == 0 || req.Pack == Similarity || req.Mode == Blend || req.Mode == Boost || f.MinLevel > 0
+	}
+	for _, n := range near {
+		if leaves(n.Level) {
+			nearest, farthest = max(nearest, n.score), min(farthest, n.score)
+		}
+	}
+	for _, h := range worded {
+		if leaves(h.Node.Level) {
+			words = max(words, h.Score)
+		}
+	}
+	if words == 0 && len(worded) > 0 {
+		words = worded[0].Score
+	}
 	total := map[tree.ID]float64{}
 	for i, n := range near {
 		part := 61 / float64(60+i+1)
 		if req.Fusion == Relative {
-			part = (n.score - near[len(near)-1].score) / (near[0].score - near[len(near)-1].score)
+			part = max(0, (n.score-farthest)/(nearest-farthest))
 		}
 		total[n.ID] += req.Alpha * part
 	}
 	for i, h := range worded {
 		part := 61 / float64(60+i+1)
 		if req.Fusion == Relative {
-			part = h.Score / worded[0].Score
+			part = h.Score / words
 		}
 		if req.Alpha == 0 {
 			part = h.Score

@@ -109,7 +109,7 @@ type Request struct {
 	// least 0, 0.4 by default.
 	Context float64 `json:"context"`
 	// SummaryWeight is the factor on the relevance of summaries when packed by coverage, in the modes but Blend and
-	// Boost; above 0, 0.8 by default.
+	// Boost; above 0, 0.7 by default.
 	SummaryWeight float64 `json:"summary_weight"`
 
 	// Stale returns summaries too that rest on text which was deleted or replaced since the build. Without it
@@ -124,7 +124,7 @@ func NewRequest(corpus, query string) Request {
 	return Request{
 		Corpus: corpus, Query: query, Mode: Collapsed, Pack: Coverage, Budget: 2000,
 		Alpha: 1, Fusion: Relative, Boost: 1.1, Candidates: 3, PerLevel: 40,
-		Pool: 150, Sharpness: 2.5, Context: 0.4, SummaryWeight: 0.8,
+		Pool: 150, Sharpness: 2.5, Context: 0.4, SummaryWeight: 0.7,
 	}
 }
 
