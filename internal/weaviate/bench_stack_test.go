@@ -188,7 +188,7 @@ func rawQuery(b *testing.B, client pb.WeaviateClient, query []float32, class str
 		binary.LittleEndian.PutUint32(vector[4*i:], math.Float32bits(x))
 	}
 	reply, err := client.Search(b.Context(), &pb.SearchRequest{
-		Collection: class, Limit: 10, NearVector: &pb.NearVector{VectorBytes: vector}, Uses_123Api: true, Uses_125Api: true, Uses_127Api: true,
+		Collection: class, Limit: 10, NearVector: &pb.NearVector{VectorBytes: vector}, Uses_127Api: true,
 		Metadata:   &pb.MetadataRequest{Uuid: true, Distance: true},
 		Properties: &pb.PropertiesRequest{NonRefProperties: []string{"text", "document_id"}},
 	})

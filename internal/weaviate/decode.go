@@ -19,7 +19,7 @@ func (s *Store) request(c *collection, with store.Fields) *pb.SearchRequest {
 	r := &pb.SearchRequest{
 		Collection: c.name, Tenant: s.cfg.Tenant, ConsistencyLevel: s.consistency(),
 		//lint:ignore SA1019 servers still answer in the oldest form unless told that the client knows the newer ones
-		Uses_123Api: true, Uses_125Api: true, Uses_127Api: true,
+		Uses_123Api: true, Uses_127Api: true, // what servers of 1.27 look at
 		Metadata:   &pb.MetadataRequest{Uuid: true, Vector: with.Vector},
 		Properties: &pb.PropertiesRequest{},
 	}
