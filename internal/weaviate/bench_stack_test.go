@@ -159,7 +159,7 @@ func restCursor(b *testing.B, class string) int {
 }
 
 func BenchmarkReadBack(b *testing.B) {
-	s, nodes := connect(b, weaviate.Config{}), passages(benchNodes, 1024)
+	s, nodes := connect(b, weaviate.Config{}), passages(2*benchNodes, 1024)
 	if err := s.Put(b.Context(), "readback", nodes); err != nil {
 		b.Fatal(err)
 	}

@@ -29,6 +29,12 @@ import (
 // maxMessage is the largest gRPC message either way. The library's own limit for what is received is 4 MiB.
 const maxMessage = 100 << 20
 
+// The bytes that may be under way on a stream of the gRPC connection, and those that are read or written at once.
+const (
+	window = 16 << 20
+	buffer = 256 << 10
+)
+
 // oldest is the oldest server that has all that is used here: range indexes came with 1.26, the stubs are of 1.27.
 var oldest = [2]int{1, 27}
 
@@ -102,6 +108,9 @@ func (s *Store) openGRPC(p place, certificates *tls.Config, keys *keyring) error
 	conn, err := grpc.NewClient("dns:///"+p.grpc,
 		grpc.WithTransportCredentials(transport),
 		grpc.WithPerRPCCredentials(&rpcKeys{keys: keys, headers: s.cfg.Headers}),
+		// Pages and batches are megabytes: with the library's windows of 64 KB, both sides would wait for each other.
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(4*window),
+		grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
 	if err != nil {
 		return fmt.Errorf("weaviate: gRPC address %s: %w", p.grpc, err)

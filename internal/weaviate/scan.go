@@ -98,8 +98,8 @@ const firstCursor = "00000000-0000-0000-0000-000000000000"
 // numbers of nodes, which are read at the same time, since the server reads for one cursor with one core. A node is in one
 // range, so it is visited once whatever is written meanwhile. visit is called by one goroutine at a time.
 func (s *Store) scanAll(ctx context.Context, c *collection, with store.Fields, visit func([]*pb.SearchResult) error) error {
-	limit := s.pageLimit(c, with)
-	sample := min(limit, 400)
+	limit := max(s.pageLimit(c, with)/4, 16) // small pages keep both sides busy
+	sample := min(limit, 256)
 	first, err := s.cursor(ctx, c, with, firstCursor, &sample)
 	if err != nil {
 		return err
