@@ -103,7 +103,7 @@ func (m *Model) prepare() {
 	if len(m.w) != panels*f*kernel.NR64 {
 		m.w = make([]float64, panels*f*kernel.NR64)
 	}
-	chol, inv := make([]float64, dim*dim), make([]float64, dim*dim)
+	chol, inv, scratch := make([]float64, dim*dim), make([]float64, dim*dim), make([]float64, dim*dim)
 	mu, pm := make([]float64, dim), make([]float64, dim)
 	for c := range panels * kernel.NR64 {
 		col := m.w[c/kernel.NR64*f*kernel.NR64+c%kernel.NR64:]
@@ -116,7 +116,7 @@ func (m *Model) prepare() {
 			continue
 		}
 		logdet := m.factor(m.Cov[c*dim*dim:(c+1)*dim*dim], chol)
-		invert(inv, chol, dim)
+		invert(inv, chol, scratch, dim)
 		for i := range mu {
 			mu[i] = m.Mean[c*dim+i] - m.shift[i]
 		}
@@ -191,10 +191,8 @@ func cholesky(l, a []float64, dim int) bool {
 	return true
 }
 
-// invert sets inv to (l·lᵀ)⁻¹ for a lower triangular l.
-func invert(inv, l []float64, dim int) {
-	// The inverse of l, lower triangular, in place of the result's upper triangle.
-	t := make([]float64, dim*dim)
+// invert sets inv to (l·lᵀ)⁻¹ for a lower triangular l, and the lower triangle of t to l⁻¹.
+func invert(inv, l, t []float64, dim int) {
 	for j := range dim {
 		t[j*dim+j] = 1 / l[j*dim+j]
 		for i := j + 1; i < dim; i++ {

@@ -95,7 +95,7 @@ func (c *cross) collect(w *crossWorker, as, bs []int32, strip []float32) {
 			}
 			w.pending = append(w.pending, pending{as[i], key(clamp(1-strip[i*nr+j]), bs[j])})
 		}
-		if len(w.pending) >= pendingRoom {
+		if len(w.pending) >= pendingRoom*len(w.reach) {
 			c.flush(w)
 			c.read(w, as)
 		}

@@ -15,8 +15,8 @@ const (
 	blockRows = 1152
 	// smallBlock replaces it for few rows, so that small calls stay small.
 	smallBlock = 96
-	// pendingRoom is how many candidates a worker collects before it hands them to the table.
-	pendingRoom = 1 << 13
+	// pendingRoom is how many candidates for each row of a block a worker collects before it hands them to the table.
+	pendingRoom = 8
 )
 
 // Exact returns the min(k, n-1) nearest of each of the n rows, found by comparing all pairs. rows must have unit
@@ -85,7 +85,8 @@ func (e *exact) worker(w int) *worker {
 	if e.workers[w] == nil {
 		m := e.machine
 		depth := e.rows.Dim
-		aRows, bRows := kernel.Panels(e.size, m.MR)*m.MR, kernel.Panels(e.size, m.NR)*m.NR
+		rows := min(e.size, e.table.N)
+		aRows, bRows := kernel.Panels(rows, m.MR)*m.MR, kernel.Panels(rows, m.NR)*m.NR
 		e.workers[w] = &worker{
 			a: make([]float32, aRows*depth), b: make([]float32, bRows*depth), aBlock: -1,
 			strip:  make([]float32, aRows*m.NR),
@@ -157,7 +158,7 @@ func (e *exact) collect(w *worker, ab, bb, first int, strip []float32) {
 				w.pendingB = append(w.pendingB, pending{int32(col), key(d, int32(row))})
 			}
 		}
-		if len(w.pendingA)+len(w.pendingB) >= pendingRoom {
+		if len(w.pendingA)+len(w.pendingB) >= pendingRoom*e.size {
 			e.flush(w, ab, bb)
 		}
 	}
