@@ -30,6 +30,7 @@ var rules = []rule{
 	{"internal/npy", nil, nil, "a file format knows no corpus"},
 	{"internal/clustering", nil, []string{"os", "net", "net/http", "math/rand"}, "clustering is pure: vectors in, rows out"},
 	{"internal/clustering/golden", nil, nil, "reads fixtures for the tests of its neighbors"},
+	{"internal/clustering/measure", []string{"internal/npy", "internal/clustering/kernel", "internal/clustering/synthetic"}, nil, "measures clustering from outside"},
 	{"internal/mapreduce", nil, []string{"os", "net", "net/http"}, "map-reduce is pure"},
 	{"internal/queue", []string{"internal/tree"}, nil, "a contract knows nouns only"},
 	{"internal/store", []string{"internal/tree"}, nil, "a contract knows nouns only"},
@@ -49,6 +50,7 @@ var rules = []rule{
 	{"internal/ingest", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/corpus", "internal/npy"}, nil, "only cmd/ names adapters"},
 	{"internal/retrieve", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm"}, nil, "only cmd/ names adapters"},
 	{"internal/answer", []string{"internal/tree", "internal/mapreduce", "internal/llm", "internal/retrieve"}, []string{"os", "net", "net/http"}, "only cmd/ names adapters"},
+	{"internal/telemetry", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm", "internal/worker", "internal/coordinator"}, nil, "it wraps ports and implements observers; no adapter"},
 	{"internal/evaluate", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/retrieve"}, nil, "only cmd/ names adapters"},
 }
 
