@@ -23,7 +23,7 @@ func All() []*Set {
 }
 
 func avx2() *Set {
-	return &Set{Name: "avx2", MR: 6, NR: 16, tile: tile6x16AVX2, tile64: tile6x8AVX2, screen: screenAVX2, axpy: axpyAVX2,
+	return &Set{Name: "avx2", MR: 6, NR: 16, tile: tile6x16AVX2, tile64: tile6x8AVX2, screen: screenAVX2, axpy: axpyAVX2, products: productsAVX2,
 		layoutLoops: layoutLoops{distances: distancesAVX2, attract: attractAVX2, repel: repelAVX2, pull: pullAVX2, step: stepAVX2}}
 }
 
@@ -38,6 +38,9 @@ func screenAVX2(rows int, c *float32, ldc int, rowLimit, colLimit *float32, out 
 
 //go:noescape
 func axpyAVX2(n int, alpha float64, x, y *float64)
+
+//go:noescape
+func productsAVX2(n, dim int, dst, rows, x *float32)
 
 //go:noescape
 func distancesAVX2(n int, dst, y, points *float32, targets *int32)

@@ -7,7 +7,7 @@ import (
 
 // Portable returns the loops in Go. They run everywhere and give the bits that the assembly gives.
 func Portable() *Set {
-	return &Set{Name: "go", MR: 6, NR: 16, tile: tileGo, tile64: tile64Go, screen: screenGo, axpy: axpyGo}
+	return &Set{Name: "go", MR: 6, NR: 16, tile: tileGo, tile64: tile64Go, screen: screenGo, axpy: axpyGo, products: productsGo}
 }
 
 // fma32 returns a*b + c rounded once to float32.

@@ -11,6 +11,8 @@ type Set struct {
 	tile64 func(k int, a, b, c *float64, ldc int)
 	screen func(rows int, c *float32, ldc int, rowLimit, colLimit *float32, out *uint64) int
 	axpy   func(n int, alpha float64, x, y *float64)
+	// products computes n dot products with x, of the rows that lie one after the other.
+	products func(n, dim int, dst, rows, x *float32)
 	layoutLoops
 }
 
