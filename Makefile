@@ -67,7 +67,11 @@ lint: need-go ## format, vet and staticcheck, without changing anything
 	$(STATICCHECK) ./...
 
 .PHONY: bench
-bench: need-go ## the benchmarks
+bench: build ## what clustering takes here, in one table; ROWS=1000000 and VECTORS=file.npy measure others
+	@$(GO) run ./internal/clustering/measure $(if $(ROWS),--rows $(ROWS)) $(if $(VECTORS),--vectors $(VECTORS)) $(if $(RUNS),--runs $(RUNS))
+
+.PHONY: microbench
+microbench: need-go ## the Go benchmarks of every package
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: check
