@@ -28,8 +28,11 @@ var (
 	ErrUnavailable = errors.New("queue unavailable")
 )
 
-// MaxTaskBytes is the largest encoded task.
+// MaxTaskBytes is the largest encoded task, without its headers.
 const MaxTaskBytes = 64 << 10
+
+// MaxHeaderBytes bounds the names and values of a task's headers together.
+const MaxHeaderBytes = 2 << 10
 
 // Task asks for one summary. It carries ids, not text.
 type Task struct {
@@ -50,6 +53,12 @@ type Task struct {
 	// Children are in the order in which they are summarized. Empty when the list would not fit into
 	// MaxTaskBytes: then it is read from the plan.
 	Children []tree.ID `json:"children,omitempty"`
+
+	// Headers travel beside the task and reach every delivery of it, after a restart too: the trace that it belongs to,
+	// as W3C traceparent and tracestate. They mean nothing to the queue. A second copy of an unfinished task doesn't
+	// change the first one's, and the dead keep none. Names are of a-z, 0-9 and "-", not beginning with "nats-", values of printable ASCII, all
+	// together of at most MaxHeaderBytes; see [CheckHeaders].
+	Headers map[string]string `json:"-"`
 }
 
 // Level names one level of one build.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -31,7 +32,7 @@ type delivery struct {
 // Task implements queue.Delivery.
 func (d *delivery) Task() queue.Task {
 	task := d.task
-	task.Children = slices.Clone(task.Children)
+	task.Children, task.Headers = slices.Clone(task.Children), maps.Clone(task.Headers)
 	return task
 }
 

@@ -99,5 +99,12 @@ func taskMsg(t *queue.Task) (*nats.Msg, error) {
 	if len(data) > queue.MaxTaskBytes {
 		return nil, fmt.Errorf("task %s with %d bytes: %w", t.ID, len(data), queue.ErrTooLarge)
 	}
-	return &nats.Msg{Subject: subjectOf(taskPrefix, t), Data: data}, nil
+	msg := &nats.Msg{Subject: subjectOf(taskPrefix, t), Data: data}
+	for name, value := range t.Headers {
+		if msg.Header == nil {
+			msg.Header = make(nats.Header, len(t.Headers))
+		}
+		msg.Header[name] = []string{value}
+	}
+	return msg, nil
 }

@@ -176,6 +176,7 @@ func decodeTask(msg *nats.Msg) (task queue.Task, seq uint64, err error) {
 	if err = json.Unmarshal(msg.Data, &task); err != nil {
 		return task, 0, err
 	}
+	task.Headers = headersOf(msg)
 	if err = checkTask(&task); err != nil {
 		return task, 0, err
 	}
@@ -184,6 +185,26 @@ func decodeTask(msg *nats.Msg) (task queue.Task, seq uint64, err error) {
 	}
 	seq, err = sequence(msg.Reply)
 	return task, seq, err
+}
+
+// headersOf returns the headers that travel with a task. Those of the server, and of strangers, are left out: they may
+// not keep a task from being done.
+func headersOf(msg *nats.Msg) map[string]string {
+	var headers map[string]string
+	for name := range msg.Header {
+		one := map[string]string{name: msg.Header.Get(name)}
+		if queue.CheckHeaders(one) != nil {
+			continue
+		}
+		if headers == nil {
+			headers = make(map[string]string)
+		}
+		headers[name] = one[name]
+	}
+	if queue.CheckHeaders(headers) != nil {
+		return nil // too many
+	}
+	return headers
 }
 
 // sequence reads a message's number in the stream from its ack subject, in the form of either server generation:

@@ -107,5 +107,5 @@ func checkTask(t *queue.Task) error {
 	if t.ID.IsZero() {
 		return fmt.Errorf("it has no id")
 	}
-	return nil
+	return queue.CheckHeaders(t.Headers)
 }

@@ -66,6 +66,7 @@ func (d *delivery) Bury(ctx context.Context, cause, message string) error {
 			return queue.ErrLost
 		}
 		task := clone(&d.entry.task)
+		task.Headers = nil
 		d.memory.dead[keyOf(&task)] = queue.Buried{Task: task, Cause: cause, Error: message, At: now.UTC()}
 		d.removeLocked()
 		return nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -261,6 +262,9 @@ func checkTask(t *queue.Task) error {
 		return fmt.Errorf("queuetest: task %s of corpus %q, build %q, level %d: corpus, build, a level from 1 and an id are required",
 			t.ID, t.Corpus, t.Build, t.Level)
 	}
+	if err := queue.CheckHeaders(t.Headers); err != nil {
+		return fmt.Errorf("queuetest: task %s: %w", t.ID, err)
+	}
 	b, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("queuetest: task %s: %w", t.ID, err)
@@ -271,10 +275,10 @@ func checkTask(t *queue.Task) error {
 	return nil
 }
 
-// clone keeps callers and the queue from sharing the list of children.
+// clone keeps callers and the queue from sharing the list of children and the headers.
 func clone(t *queue.Task) queue.Task {
 	c := *t
-	c.Children = slices.Clone(t.Children)
+	c.Children, c.Headers = slices.Clone(t.Children), maps.Clone(t.Headers)
 	return c
 }
 
