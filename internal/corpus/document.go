@@ -34,6 +34,8 @@ type Row struct {
 	Metadata map[string]any
 	// Vector is the row's embedding as it was given, finite and not all zero; nil if it has none.
 	Vector []float32
+	// VectorOf says where Vector stands if that isn't the row itself, such as "vectors.npy row 3".
+	VectorOf string
 }
 
 // Problem is something that was left out and should be looked at: a broken row, an unreadable file.

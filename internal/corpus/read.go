@@ -25,6 +25,9 @@ type Options struct {
 	Problem func(Problem)
 	// Skip is told of everything that is left out on purpose, by reason; nil is allowed.
 	Skip func(reason string)
+	// Vectors is told by ReadStream that vectors of a width come with the rows, before they do; nil is allowed. Its error ends the
+	// reading.
+	Vectors func(of string, width int) error
 }
 
 // format says how a file is read.

@@ -35,6 +35,9 @@ type reader struct {
 	yield  func(Document) error
 	ids    map[string]place // of rows
 	number int              // of the next row
+	parser rowReader
+	vector *brought          // of the next row, if it comes apart from it
+	raw    func(Piece) error // if not nil, takes rows and files as they are
 }
 
 func (r *reader) problem(source string, line int, err error, document string) {
@@ -66,7 +69,11 @@ func (r *reader) file(f file) error {
 		r.problem(f.path, line, errors.New(cause(err)), f.id)
 		return nil
 	}
-	return r.yield(Document{Source: f.path, ID: f.id, Text: text})
+	doc := Document{Source: f.path, ID: f.id, Text: text}
+	if r.raw != nil {
+		return r.raw(Piece{Source: f.path, Document: &doc})
+	}
+	return r.yield(doc)
 }
 
 // readText reads a whole document. line is where an error is, 0 if it is no single place.
@@ -104,7 +111,6 @@ func lineOf(data []byte, at int) int { return bytes.Count(data[:at], []byte("\n"
 // rows reads JSONL.
 func (r *reader) rows(f file, src io.Reader) error {
 	lines := lineReader{r: bufio.NewReaderSize(src, 1<<20)}
-	var parser rowReader
 	for {
 		data, err := lines.next()
 		if err == io.EOF {
@@ -117,33 +123,46 @@ func (r *reader) rows(f file, src io.Reader) error {
 			r.problem(f.path, lines.line, fmt.Errorf("the rest can't be read: %s", cause(err)), "")
 			return nil
 		}
-		if lines.line == 1 {
-			data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-		}
-		if err == nil && isBlank(data) {
-			continue
-		}
-		number := r.number
-		r.number++
-		if err != nil {
-			r.problem(f.path, lines.line, err, "")
-			continue
-		}
-		doc, failed, err := parser.parse(data)
-		if err != nil {
-			r.problem(f.path, lines.line, err, failed)
-			continue
-		}
-		if at, twice := r.ids[doc.Row.ID]; twice {
-			r.problem(f.path, lines.line, fmt.Errorf("id %q stands already in %s line %d", doc.Row.ID, at.source, at.line), "")
-			continue
-		}
-		r.ids[doc.Row.ID] = place{f.path, lines.line}
-		doc.Source, doc.Line, doc.Row.Number = f.path, lines.line, number
-		if err := r.yield(doc); err != nil {
+		if err := r.row(f.path, lines.line, data, err); err != nil {
 			return err
 		}
 	}
+}
+
+// row takes one line of JSONL; broken says why it can't be used at all.
+func (r *reader) row(source string, line int, data []byte, broken error) error {
+	if line == 1 {
+		data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	}
+	if broken == nil && isBlank(data) {
+		return nil
+	}
+	number := r.number
+	r.number++
+	if broken != nil {
+		r.problem(source, line, broken, "")
+		return nil
+	}
+	if r.raw != nil {
+		return r.raw(Piece{Source: source, Line: line, Row: data, Number: number})
+	}
+	apart := r.vector
+	r.vector = nil
+	doc, failed, err := r.parser.parse(data)
+	if err != nil {
+		r.problem(source, line, err, failed)
+		return nil
+	}
+	if at, twice := r.ids[doc.Row.ID]; twice {
+		r.problem(source, line, fmt.Errorf("id %q stands already in %s line %d", doc.Row.ID, at.source, at.line), "")
+		return nil
+	}
+	r.ids[doc.Row.ID] = place{source, line}
+	doc.Source, doc.Line, doc.Row.Number = source, line, number
+	if apart != nil {
+		doc.Row.Vector, doc.Row.VectorOf = apart.values, apart.of
+	}
+	return r.yield(doc)
 }
 
 func isBlank(data []byte) bool { return len(bytes.TrimSpace(data)) == 0 }

@@ -87,6 +87,10 @@ type Request struct {
 	// Prune removes the documents under the folders among Paths whose files are gone.
 	Prune bool
 	Stdin io.Reader
+	// Stream, if not nil, takes the place of all of these: it is what Pack wrote, or anything else for corpus.ReadStream.
+	Stream io.Reader
+	// ChunkTokens, if not 0, takes the place of Config.ChunkTokens.
+	ChunkTokens int
 }
 
 // Ingester brings documents into corpora. It may be used from many goroutines, but for one corpus by one at a time.
@@ -120,7 +124,7 @@ func (in *Ingester) Ingest(ctx context.Context, req Request) (Report, error) {
 	if err == nil {
 		err = r.settle(ctx)
 	}
-	if err == nil && req.Prune {
+	if err == nil && req.Prune && req.Stream == nil {
 		err = r.prune(ctx)
 	}
 	r.giveUp()

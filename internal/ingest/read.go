@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -38,7 +39,7 @@ func (r *run) read(ctx context.Context, out chan<- *flow) error {
 	s := &source{run: r, ctx: ctx, out: out, ready: make(chan struct{}), slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	close(s.ready)
 	defer s.cutting.Wait()
-	err := corpus.Read(ctx, r.req.Paths, r.readOptions(), func(d corpus.Document) error {
+	take := func(d corpus.Document) error {
 		if d.Row == nil {
 			return s.file(d)
 		}
@@ -49,7 +50,13 @@ func (r *run) read(ctx context.Context, out chan<- *flow) error {
 			return nil
 		}
 		return s.flush()
-	})
+	}
+	var err error
+	if r.req.Stream != nil {
+		err = corpus.ReadStream(ctx, r.req.Stream, r.readOptions(), take)
+	} else {
+		err = corpus.Read(ctx, r.req.Paths, r.readOptions(), take)
+	}
 	if err != nil {
 		return err
 	}
@@ -106,7 +113,7 @@ func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
 // cut makes the leaves of a text.
 func (r *run) cut(doc *document, text string) []leaf {
-	chunks := corpus.Split(text, r.in.cfg.ChunkTokens, r.in.counter)
+	chunks := corpus.Split(text, cmp.Or(r.req.ChunkTokens, r.in.cfg.ChunkTokens), r.in.counter)
 	leaves := make([]leaf, len(chunks))
 	for i, c := range chunks {
 		// A leaf must not keep the text of its whole document in memory.
@@ -159,6 +166,9 @@ func (r *run) vector(d corpus.Document) ([]float32, error) {
 	if err := corpus.Unit(v); err != nil {
 		if r.vectors != nil {
 			return nil, fmt.Errorf("%s row %d: %w", r.req.Vectors, d.Row.Number, err)
+		}
+		if d.Row.VectorOf != "" {
+			return nil, fmt.Errorf("%s: %w", d.Row.VectorOf, err)
 		}
 		return nil, err
 	}

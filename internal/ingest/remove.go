@@ -127,33 +127,19 @@ func (in *Ingester) DeleteAll(ctx context.Context, name string) (Report, error) 
 
 // prune removes the documents under the folders of the request whose files are gone.
 func (r *run) prune(ctx context.Context) error {
-	var gone []string
-	for _, path := range r.req.Paths {
-		info, err := os.Stat(path)
-		if path == "-" || err != nil || !info.IsDir() {
-			continue
-		}
-		folder, err := corpus.FileID(r.in.cfg.Base, path)
-		if err != nil {
-			return err
-		}
-		prefix := strings.TrimSuffix(folder, "/") + "/"
-		if folder == "." {
-			prefix = ""
-		}
-		err = r.in.store.Documents(ctx, r.req.Corpus, prefix, func(d store.Document) error {
-			outside := prefix == "" && filepath.IsAbs(filepath.FromSlash(d.ID))
-			if _, seen := r.docs.docs[d.ID]; !seen && !outside && r.vanished(d.ID) {
-				gone = append(gone, d.ID)
-			}
-			return nil
-		})
+	list := func(prefix string, fn func(id string) error) error {
+		err := r.in.store.Documents(ctx, r.req.Corpus, prefix, func(d store.Document) error { return fn(d.ID) })
 		if err != nil {
 			return fmt.Errorf("ingest: corpus %s: %w", r.req.Corpus, err)
 		}
+		return nil
 	}
-	slices.Sort(gone)
-	for _, id := range slices.Compact(gone) {
+	seen := func(id string) bool { _, ok := r.docs.docs[id]; return ok }
+	gone, err := Gone(r.in.cfg.Base, r.req.Paths, seen, list)
+	if err != nil {
+		return err
+	}
+	for _, id := range gone {
 		n, err := r.in.deleteOne(ctx, r.req.Corpus, id)
 		if err != nil {
 			return err
@@ -164,15 +150,48 @@ func (r *run) prune(ctx context.Context) error {
 	return nil
 }
 
+// Gone returns, ascending, the ids of documents under the folders among paths whose files aren't there any more. base is that of
+// [Config]; seen reports whether an id was among the input just now, and list calls fn with the ids in the corpus that start with a
+// prefix.
+func Gone(base string, paths []string, seen func(id string) bool, list func(prefix string, fn func(id string) error) error) ([]string, error) {
+	var gone []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if path == "-" || err != nil || !info.IsDir() {
+			continue
+		}
+		folder, err := corpus.FileID(base, path)
+		if err != nil {
+			return nil, err
+		}
+		prefix := strings.TrimSuffix(folder, "/") + "/"
+		if folder == "." {
+			prefix = ""
+		}
+		err = list(prefix, func(id string) error {
+			outside := prefix == "" && filepath.IsAbs(filepath.FromSlash(id))
+			if !seen(id) && !outside && vanished(base, id) {
+				gone = append(gone, id)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(gone)
+	return slices.Compact(gone), nil
+}
+
 // vanished reports whether a document was read from a file that isn't there any more. Ids that no file can have, such as those
 // of rows, are never taken for one.
-func (r *run) vanished(id string) bool {
+func vanished(base, id string) bool {
 	if !corpus.IsTextFile(id) {
 		return false
 	}
 	path := filepath.FromSlash(id)
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(r.in.cfg.Base, path)
+		path = filepath.Join(base, path)
 	}
 	_, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist)

@@ -46,7 +46,7 @@ func (in *Ingester) start(ctx context.Context, req Request) (*run, error) {
 	}
 	r.docs.docs, r.docs.chunks = map[string]*document{}, map[chunkKey]int{}
 	r.pin.corpus, r.pin.own = req.Corpus, in.embedder.Name()
-	if req.Corpus == "" || len(req.Paths) == 0 {
+	if req.Corpus == "" || len(req.Paths) == 0 && req.Stream == nil {
 		return r, errors.New("ingest: name a corpus and at least one file or folder")
 	}
 	if err := r.pin.load(ctx, in.corpora); err != nil {
@@ -69,7 +69,7 @@ func (in *Ingester) start(ctx context.Context, req Request) (*run, error) {
 
 // openVectors opens the file of vectors and checks that it has one for each row.
 func (r *run) openVectors(ctx context.Context) error {
-	if r.req.Vectors == "" {
+	if r.req.Vectors == "" || r.req.Stream != nil {
 		return nil
 	}
 	var err error
@@ -93,8 +93,13 @@ func (r *run) openVectors(ctx context.Context) error {
 	if rows != r.vectors.Len() {
 		return fmt.Errorf("ingest: %s holds %d vectors, but the input has %d rows; there must be one vector for each row, in the same order", r.req.Vectors, r.vectors.Len(), rows)
 	}
-	if r.pin.width != 0 && r.pin.width != r.vectors.Width() {
-		return &pinError{fmt.Sprintf("ingest: %s holds vectors %d wide, but those of corpus %s are %d; name another --corpus", r.req.Vectors, r.vectors.Width(), r.req.Corpus, r.pin.width)}
+	return r.checkWidth(r.req.Vectors, r.vectors.Width())
+}
+
+// checkWidth refuses vectors that aren't as wide as the corpus's.
+func (r *run) checkWidth(of string, width int) error {
+	if r.pin.width != 0 && r.pin.width != width {
+		return &pinError{fmt.Sprintf("ingest: %s holds vectors %d wide, but those of corpus %s are %d; name another --corpus", of, width, r.req.Corpus, r.pin.width)}
 	}
 	return nil
 }
@@ -131,6 +136,7 @@ func (r *run) readOptions() corpus.Options {
 		Stdin:   r.stdin,
 		Problem: r.refuse,
 		Skip:    r.report.skip,
+		Vectors: r.checkWidth,
 	}
 }
 

@@ -1,0 +1,236 @@
+package corpus
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// A stream is JSONL with rows as Read takes them, and lines between them that say more: objects with one key whose value is
+// an object, which no row can be.
+//
+//	{"document":{"id":"a.md","text":"…","format":"text"}}   a whole document; format is text or html
+//	{"source":{"name":"rows.jsonl","line":1}}               the lines that follow stand there
+//	{"vectors":{"of":"v.npy","width":1024}}                 vectors of that width come with the rows
+//	{"vector":{"of":"v.npy row 0","values":"…"}}            the vector of the next row: float32, little endian, base64
+//	{"problem":{"source":"b.md","line":0,"error":"…"}}      what could not be read
+//	{"skip":{"reason":"blank"}}                             what was left out on purpose
+//	{"end":{}}                                              the stream is complete; required if a source was named
+
+// The notes of a stream.
+type (
+	noteDocument struct {
+		ID     string `json:"id"`
+		Source string `json:"source,omitempty"`
+		Text   string `json:"text"`
+		Format string `json:"format,omitempty"`
+	}
+	noteSource struct {
+		Name string `json:"name"`
+		Line int    `json:"line"`
+	}
+	noteVectors struct {
+		Of    string `json:"of"`
+		Width int    `json:"width"`
+	}
+	noteVector struct {
+		Of     string `json:"of"`
+		Values string `json:"values"`
+	}
+	noteProblem struct {
+		Source   string `json:"source"`
+		Line     int    `json:"line"`
+		Error    string `json:"error"`
+		Document string `json:"document,omitempty"`
+	}
+	noteSkip struct {
+		Reason string `json:"reason"`
+	}
+	note struct {
+		Document *noteDocument `json:"document,omitempty"`
+		Source   *noteSource   `json:"source,omitempty"`
+		Vectors  *noteVectors  `json:"vectors,omitempty"`
+		Vector   *noteVector   `json:"vector,omitempty"`
+		Problem  *noteProblem  `json:"problem,omitempty"`
+		Skip     *noteSkip     `json:"skip,omitempty"`
+		End      *struct{}     `json:"end,omitempty"`
+	}
+)
+
+// noteKeys are those of note.
+var noteKeys = []string{"document", "source", "vectors", "vector", "problem", "skip", "end"}
+
+// isNote reports whether a line is a note: it begins with one of the keys and an object.
+func isNote(line []byte) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(`{"`))
+	if !ok {
+		return false
+	}
+	for _, key := range noteKeys {
+		if value, ok := bytes.CutPrefix(rest, []byte(key+`"`)); ok {
+			value, ok = bytes.CutPrefix(bytes.TrimLeft(value, " "), []byte(":"))
+			return ok && bytes.HasPrefix(bytes.TrimLeft(value, " "), []byte("{"))
+		}
+	}
+	return false
+}
+
+// brought is a vector that comes apart from its row.
+type brought struct {
+	of     string
+	values []float32
+}
+
+// ErrBrokenOff: a stream ended before its end.
+var ErrBrokenOff = errors.New("the input broke off")
+
+// ReadStream calls yield with every document of a stream, as Read does with those of files. A stream that breaks off is an error
+// that is ErrBrokenOff: what came before it was handed on.
+func ReadStream(ctx context.Context, src io.Reader, opts Options, yield func(Document) error) error {
+	s := &streamReader{
+		reader: reader{ctx: ctx, opts: opts, yield: yield, ids: map[string]place{}},
+		lines:  lineReader{r: bufio.NewReaderSize(src, 1<<20)}, source: "-",
+	}
+	for {
+		data, err := s.lines.next()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == io.EOF && s.named && !s.ended:
+			return fmt.Errorf("corpus: %w after line %d, before its last line said that it is complete", ErrBrokenOff, s.lines.line-1)
+		case err == io.EOF:
+			return nil
+		case err != nil && !errors.Is(err, errLarge):
+			return fmt.Errorf("corpus: %w after line %d: %w", ErrBrokenOff, s.lines.line-1, err)
+		}
+		s.at++
+		if err == nil && isNote(data) {
+			err = s.note(data)
+		} else {
+			err = s.row(s.source, s.at, data, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+type streamReader struct {
+	reader
+	lines  lineReader
+	source string
+	at     int // line of source
+	named  bool
+	ended  bool
+}
+
+// note takes a line that isn't a row. One that can't be understood is a problem like a broken row.
+func (s *streamReader) note(data []byte) error {
+	var n note
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&n); err != nil {
+		s.problem(s.source, s.at, fmt.Errorf("broken line: %s", strings.TrimPrefix(err.Error(), "json: ")), "")
+		return nil
+	}
+	switch {
+	case n.Document != nil:
+		return s.document(n.Document)
+	case n.Source != nil:
+		s.source, s.at, s.named, s.ended = n.Source.Name, n.Source.Line-1, true, false
+		return nil
+	case n.Problem != nil:
+		s.passOver()
+		s.problem(n.Problem.Source, n.Problem.Line, errors.New(n.Problem.Error), n.Problem.Document)
+	case n.Skip != nil:
+		s.passOver()
+		s.opts.skip(n.Skip.Reason)
+	case n.Vectors != nil:
+		s.passOver()
+		if s.opts.Vectors != nil {
+			return s.opts.Vectors(n.Vectors.Of, n.Vectors.Width)
+		}
+	case n.Vector != nil:
+		s.passOver()
+		values, err := decodeVector(n.Vector.Values)
+		if err != nil {
+			s.problem(s.source, s.at, fmt.Errorf("the vector before it: %w", err), "")
+			return nil
+		}
+		s.vector = &brought{of: n.Vector.Of, values: values}
+	case n.End != nil:
+		s.ended = true
+	}
+	return nil
+}
+
+// passOver leaves a note out of the count of lines, if these are those of a file.
+func (s *streamReader) passOver() {
+	if s.named {
+		s.at--
+	}
+}
+
+// document takes a whole document.
+func (s *streamReader) document(n *noteDocument) error {
+	source := n.Source
+	if source == "" {
+		source = n.ID
+	}
+	refuse := func(line int, format string, args ...any) error {
+		s.problem(source, line, fmt.Errorf(format, args...), n.ID)
+		return nil
+	}
+	format := plain
+	switch n.Format {
+	case "", "text":
+	case "html":
+		format = hypertext
+	default:
+		return refuse(0, "its format is %q; it must be text or html", n.Format)
+	}
+	switch {
+	case strings.TrimSpace(n.ID) == "":
+		return refuse(0, "line %d: the document has no id", s.lines.line)
+	case n.ID == tree.CorpusTree:
+		return refuse(0, "document id %s is reserved for the summaries of the corpus; give the document another id", tree.CorpusTree)
+	}
+	text, line, err := readText(format, strings.NewReader(n.Text))
+	if err != nil {
+		return refuse(line, "%s", cause(err))
+	}
+	return s.yield(Document{Source: source, ID: n.ID, Text: text})
+}
+
+func encodeVector(v []float32) string {
+	data := make([]byte, 0, 4*len(v))
+	for _, x := range v {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	}
+	return base64.StdEncoding.EncodeToString(data)
+}
+
+func decodeVector(text string) ([]float32, error) {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) == 0 || len(data)%4 != 0 {
+		return nil, fmt.Errorf("%d bytes are no float32 values", len(data))
+	}
+	v := make([]float32, len(data)/4)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return v, nil
+}

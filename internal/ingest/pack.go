@@ -1,0 +1,68 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/aerie-rag/aerie/internal/corpus"
+)
+
+// Packed is what Pack read.
+type Packed struct {
+	Documents int // files
+	Rows      int
+	seen      map[string]bool
+}
+
+// Seen reports whether a document of this id was among the input. It is known only if the request prunes.
+func (p *Packed) Seen(id string) bool { return p.seen[id] }
+
+// Pack reads what a request names, and writes it as a stream for an ingest elsewhere (Request.Stream), which then reports what an
+// ingest here would. base is that of [Config]. progress, if not nil, is told now and then how far it is; it must be fast.
+func Pack(ctx context.Context, req Request, base string, w io.Writer, progress func(*Packed)) (*Packed, error) {
+	out := &Packed{seen: map[string]bool{}}
+	r := &run{in: &Ingester{cfg: Config{Base: base}}, req: req, report: newTally(req.Corpus)}
+	if req.Stdin != nil {
+		r.stdin = &interruptible{ctx: ctx, src: req.Stdin}
+	}
+	if err := r.openVectors(ctx); err != nil {
+		return out, err
+	}
+	defer r.close()
+	p := corpus.NewPacker(w)
+	if r.vectors != nil {
+		p.Vectors(req.Vectors, r.vectors.Width())
+	}
+	opts := corpus.Options{Base: base, Stdin: r.stdin, Problem: p.Problem, Skip: p.Skip}
+	err := corpus.Pieces(ctx, req.Paths, opts, func(piece corpus.Piece) error {
+		if progress != nil {
+			progress(out)
+		}
+		return r.pack(p, piece, out)
+	})
+	if err != nil {
+		return out, err
+	}
+	return out, p.End()
+}
+
+// pack writes one piece with the vector that belongs to it.
+func (r *run) pack(p *corpus.Packer, piece corpus.Piece, out *Packed) error {
+	if piece.Document != nil {
+		out.Documents++
+		out.seen[piece.Document.ID] = true
+		return p.Piece(piece, nil, "")
+	}
+	out.Rows++
+	if r.req.Prune {
+		out.seen[corpus.RowDocument(piece.Row)] = true
+	}
+	if r.vectors == nil {
+		return p.Piece(piece, nil, "")
+	}
+	if piece.Number >= r.vectors.Len() {
+		return fmt.Errorf("ingest: the input has grown while it was read: %s holds only %d vectors", r.req.Vectors, r.vectors.Len())
+	}
+	return p.Piece(piece, r.vectors.Row(nil, piece.Number), fmt.Sprintf("%s row %d", r.req.Vectors, piece.Number))
+}
