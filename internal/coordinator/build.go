@@ -21,6 +21,11 @@ type Request struct {
 	// Retry takes buried tasks back; with RetryCause only those of one cause. Without any, nothing is built.
 	Retry      bool
 	RetryCause string
+	// Key, if not empty, is kept in the state of the build that this request begins or goes on with, so that whoever asks again with
+	// the same key can be told of that build.
+	Key string
+	// Began, if not nil, is told the build's id once it is durable that the build goes on. Nothing to do, no call.
+	Began func(build string)
 	// Settle, if not nil, is called before a stop is recorded: workers of this process finish or give back
 	// what they have in hand.
 	Settle func()
@@ -56,6 +61,8 @@ type run struct {
 	state   *levels.State
 	lineage *lineage
 	settle  func()
+	key     string
+	began   func(build string)
 }
 
 func (c *Coordinator) acquire(ctx context.Context) (*run, error) {
@@ -67,9 +74,10 @@ func (c *Coordinator) acquire(ctx context.Context) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
 	}
-	r := &run{Coordinator: c, lease: lease, settle: func() {}}
+	r := &run{Coordinator: c, lease: lease, settle: func() {}, began: func(string) {}}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.beat.Go(r.renew)
+	c.deps.Observer.Lease(c.cfg.Corpus, LeaseTaken)
 	return r, nil
 }
 
@@ -92,6 +100,7 @@ func (r *run) renew() {
 			r.leaseMu.Unlock()
 		case r.ctx.Err() != nil:
 		case errors.Is(err, levels.ErrFenced), time.Now().After(r.currentLease().Until):
+			r.deps.Observer.Lease(r.cfg.Corpus, LeaseLost)
 			r.cancel(fmt.Errorf("the lease is lost: %w", err))
 		default:
 			r.deps.Log.Warn("the lease was not renewed, trying again", "corpus", r.cfg.Corpus, "error", err)
@@ -108,6 +117,7 @@ func (r *run) currentLease() levels.Lease {
 func (r *run) release() {
 	r.cancel(nil)
 	r.beat.Wait()
+	defer r.deps.Observer.Lease(r.cfg.Corpus, LeaseReleased)
 	ctx, cancel := settling(r.ctx)
 	defer cancel()
 	if err := r.deps.Builds.Release(ctx, r.currentLease()); err != nil {
@@ -125,6 +135,10 @@ func (r *run) build(req Request) (Report, error) {
 	if req.Settle != nil {
 		r.settle = req.Settle
 	}
+	if req.Began != nil {
+		r.began = req.Began
+	}
+	r.key = req.Key
 	record, leaves, err := r.corpus(r.ctx)
 	if err != nil {
 		return Report{}, err
@@ -183,6 +197,7 @@ func (r *run) start(record *levels.Corpus, req Request, d levels.Decision) (Repo
 	r.state = &levels.State{
 		Corpus: r.cfg.Corpus, Build: newBuildID(now), Generation: record.Generation + 1, Recipe: r.cfg.Recipe,
 		Config: r.configDigest(), Trigger: why, MaxDepth: r.cfg.MaxDepth, Status: levels.Running, Started: now,
+		Key: r.key,
 	}
 	if err := r.save(r.ctx); err != nil {
 		return Report{}, err
@@ -205,8 +220,21 @@ func (r *run) resume() (Report, error) {
 	return r.drive()
 }
 
+// keep keeps the key of the request that goes on with a build.
+func (r *run) keep() error {
+	if r.key == "" || r.key == r.state.Key {
+		return nil
+	}
+	r.state.Key = r.key
+	return r.save(r.ctx)
+}
+
 // drive does what the state says until the build rests.
 func (r *run) drive() (Report, error) {
+	if err := r.keep(); err != nil {
+		return Report{}, err
+	}
+	r.began(r.state.Build)
 	ready := r.state.Next()
 	if ready.Do == levels.AwaitLevel {
 		// Whatever happened while nobody watched: compare with the facts before waiting on them.
@@ -269,6 +297,7 @@ func (r *run) save(ctx context.Context) error {
 	if err := r.deps.Builds.Save(ctx, lease, r.state); err != nil {
 		return fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
+	r.deps.Observer.Saved(r.state)
 	return nil
 }
 
@@ -352,6 +381,23 @@ func (r *run) abandon(why string) error {
 		return err
 	}
 	return r.dropWork(r.ctx)
+}
+
+// Cancel ends the newest build for good, if it rests and could go on. The error is levels.ErrHeld if it is running somewhere.
+func (c *Coordinator) Cancel(ctx context.Context, why string) error {
+	r, err := c.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.release()
+	r.state, err = c.deps.Builds.Load(ctx, c.cfg.Corpus)
+	if errors.Is(err, levels.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
+	}
+	return r.abandon(why)
 }
 
 // dropWork removes what a build that is over leaves behind: tasks, barriers, plans.

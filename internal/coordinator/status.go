@@ -105,6 +105,11 @@ func ReadStatus(ctx context.Context, deps StatusDeps, corpus string, rule levels
 	return s, err
 }
 
+// ReadBuild reads the status of the newest build of a corpus; nil if there was none.
+func ReadBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Time) (*BuildStatus, error) {
+	return readBuild(ctx, deps, corpus, now)
+}
+
 func readBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Time) (*BuildStatus, error) {
 	state, err := deps.Builds.Load(ctx, corpus)
 	if errors.Is(err, levels.ErrNotFound) {

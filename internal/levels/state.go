@@ -61,6 +61,8 @@ type State struct {
 	Baseline Baseline `json:"baseline"`  // the corpus when level 1 was planned
 	Trigger  string   `json:"trigger"`   // why it started
 	MaxDepth int      `json:"max_depth"` // levels at most; 0: no limit
+	// Key is what the request that began the build, or went on with it last, is known by; "" mostly.
+	Key string `json:"key,omitempty"`
 
 	Status Status  `json:"status"`
 	Why    string  `json:"why"` // for Degraded, Failed, Cancelled, Paused: one sentence
