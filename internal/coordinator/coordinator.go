@@ -76,7 +76,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Deps are what a coordinator works with. Events, Journal and Dry may be nil.
+// Deps are what a coordinator works with. Events, Journal, Dry and Observer may be nil.
 type Deps struct {
 	Store   store.Store
 	Corpora levels.Corpora
@@ -88,8 +88,9 @@ type Deps struct {
 	Cluster clustering.Func
 	Dry     Dry // foresees the calls of a cluster, for Plan
 	// Events is told in one sentence of each step of a build, as it happens.
-	Events func(string)
-	Log    *slog.Logger
+	Events   func(string)
+	Observer Observer
+	Log      *slog.Logger
 }
 
 // Coordinator builds the tree of one corpus.
@@ -118,6 +119,9 @@ func New(cfg Config, deps Deps) (*Coordinator, error) {
 	}
 	if deps.Events == nil {
 		deps.Events = func(string) {}
+	}
+	if deps.Observer == nil {
+		deps.Observer = unobserved{}
 	}
 	if deps.Cluster == nil {
 		deps.Cluster = clustering.Cluster

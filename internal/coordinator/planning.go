@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -38,6 +39,10 @@ func (r *rows) close() {
 // planLevel clusters the level below and makes the plan durable.
 func (r *run) planLevel(level int) (levels.Event, error) {
 	defer r.setDoing("")
+	var made *levels.Plan
+	var clustering time.Duration
+	r.deps.Observer.Planning(r.of(level))
+	defer func() { r.deps.Observer.Planned(r.of(level), made, clustering) }()
 	r.setDoing(fmt.Sprintf("reading the nodes of level %d", level-1))
 	var baseline levels.Baseline
 	in, err := func() (*rows, error) {
@@ -64,7 +69,9 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 		baseline.Leaves = len(in.ids)
 		r.lineage = newLineage(in.ids)
 	}
+	began := time.Now()
 	groups, stopped, err := r.cluster(r.ctx, level, in)
+	clustering = time.Since(began)
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +82,7 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 	if err := r.deps.Plans.PutPlan(r.ctx, plan); err != nil {
 		return nil, fmt.Errorf("coordinator: plan of level %d: %w", level, err)
 	}
+	made = plan
 	r.lineage = r.lineage.climb(plan)
 	planned := levels.LevelPlanned{
 		Level: level, NodesIn: plan.NodesIn, Total: len(plan.Clusters), Digest: plan.Digest, Baseline: baseline,

@@ -35,8 +35,9 @@ func (r *run) publishLevel(level int) (levels.Event, error) {
 	}
 	r.setDoing(fmt.Sprintf("publishing %d tasks of level %d", len(plan.Clusters), level))
 	defer r.setDoing("")
+	began := time.Now()
 	if l := r.state.At(level); l.Started.IsZero() {
-		l.Started = time.Now()
+		l.Started = began
 	}
 	if err := r.deps.Barrier.Open(r.ctx, r.of(level), plan.Digest, len(plan.Clusters)); err != nil {
 		return nil, fmt.Errorf("coordinator: level %d: %w", level, err)
@@ -64,6 +65,7 @@ func (r *run) publishLevel(level int) (levels.Event, error) {
 	if err := r.deps.Queue.Publish(r.ctx, missing); err != nil {
 		return nil, fmt.Errorf("coordinator: publishing level %d: %w", level, err)
 	}
+	r.deps.Observer.Published(r.of(level), len(missing), time.Since(began))
 	return levels.LevelPublished{Level: level}, nil
 }
 

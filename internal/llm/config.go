@@ -106,6 +106,8 @@ type Deps struct {
 	Budget Budget
 	// Stats counts what happens; nil counts for nobody.
 	Stats *Stats
+	// Observer is told of each request; nil for nobody.
+	Observer Observer
 	// Log receives warnings; nil means slog.Default().
 	Log *slog.Logger
 	// Transport replaces that of HTTP; nil means one that verifies TLS.
@@ -120,6 +122,9 @@ func (d Deps) filled() Deps {
 	}
 	if d.Stats == nil {
 		d.Stats = &Stats{}
+	}
+	if d.Observer == nil {
+		d.Observer = unobserved{}
 	}
 	if d.Log == nil {
 		d.Log = slog.Default()

@@ -246,12 +246,15 @@ func (e *Embeddings) dropFormat() bool {
 }
 
 // once sends one request.
-func (e *Embeddings) once(ctx context.Context, texts []string, tokens int) ([][]float32, error) {
+func (e *Embeddings) once(ctx context.Context, texts []string, tokens int) (vectors [][]float32, err error) {
 	permit, err := e.deps.Limiter.Acquire(ctx, e.to.name, Need{InputTokens: tokens})
 	if err != nil {
 		return nil, err
 	}
 	e.deps.Stats.EmbeddingCalls.Add(1)
+	took := 0
+	ctx, called := e.deps.Observer.Calling(ctx)
+	defer func() { called(Need{InputTokens: took}, err) }()
 	body := map[string]any{"model": e.cfg.Model, "input": texts}
 	maps.Copy(body, e.cfg.Extra)
 	e.mu.Lock()
@@ -268,7 +271,8 @@ func (e *Embeddings) once(ctx context.Context, texts []string, tokens int) ([][]
 	if err != nil {
 		return nil, err
 	}
-	e.deps.Stats.EmbeddingTokens.Add(int64(max(used, 0)))
+	took = max(used, 0)
+	e.deps.Stats.EmbeddingTokens.Add(int64(took))
 	return e.accept(rows, len(texts))
 }
 

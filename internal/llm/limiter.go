@@ -203,6 +203,20 @@ func (l *LocalLimiter) admits(g *gate) bool {
 	return g.window == 0 || g.inFlight < max(1, int(g.window))
 }
 
+// Concurrency returns how many calls to an endpoint may be under way at a time, as configured or as learned from 429s;
+// 0 while nothing bounds them.
+func (l *LocalLimiter) Concurrency(endpoint string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	most := l.cfg.MaxConcurrent
+	if g := l.gates[endpoint]; g != nil && g.window > 0 {
+		if learned := max(1, int(g.window)); most == 0 || learned < most {
+			most = learned
+		}
+	}
+	return most
+}
+
 // permit is one call under way.
 type permit struct {
 	l     *LocalLimiter

@@ -101,7 +101,9 @@ func (p *Patient) once(ctx context.Context, req Request) (Reply, error) {
 		return Reply{}, err
 	}
 	p.deps.Stats.Calls.Add(1)
-	reply, err := p.model.Complete(ctx, req)
+	under, called := p.deps.Observer.Calling(ctx)
+	reply, err := p.model.Complete(under, req)
+	called(Need{reply.InputTokens, reply.OutputTokens}, err)
 	permit.Done(outcome(err, Need{reply.InputTokens, reply.OutputTokens}))
 	settle(reply)
 	if err == nil {

@@ -73,6 +73,9 @@ func (s *State) Limiter(cfg llm.LimiterConfig) *Limiter {
 	return l
 }
 
+// Concurrency is that of [llm.LocalLimiter.Concurrency], for this process.
+func (l *Limiter) Concurrency(endpoint string) int { return l.own.Concurrency(endpoint) }
+
 // per returns the time in µs that one unit takes to refill, as text.
 func per(perMinute int) string {
 	if perMinute <= 0 {

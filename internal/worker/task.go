@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
@@ -21,6 +22,8 @@ type delivery struct {
 	queue.Delivery
 	task  queue.Task
 	begun bool // an attempt was counted
+	end   End  // as far as it is known
+	lost  atomic.Bool
 }
 
 // settle works on one delivery until it is done, given back or buried. work ends when the worker gives up what is
@@ -36,7 +39,13 @@ func (w *Worker) settle(work context.Context, q queue.Delivery) {
 		w.mu.Unlock()
 	}()
 
-	ctx, cancel := context.WithTimeout(work, w.cfg.TaskTimeout)
+	taken := time.Now()
+	observed := w.deps.Observer.Taken(work, &d.task)
+	defer func() {
+		d.end.Took, d.end.LeaseLost = time.Since(taken), d.lost.Load()
+		w.deps.Observer.Settled(observed, &d.task, d.end)
+	}()
+	ctx, cancel := context.WithTimeout(observed, w.cfg.TaskTimeout)
 	defer cancel()
 	stopBeating := w.beat(ctx, cancel, d)
 	err := w.attempt(ctx, d)
@@ -45,7 +54,7 @@ func (w *Worker) settle(work context.Context, q queue.Delivery) {
 		return
 	}
 	// What is to be said of the task must still be said when the worker is shutting down.
-	settling, done := context.WithTimeout(context.WithoutCancel(work), 15*time.Second)
+	settling, done := context.WithTimeout(context.WithoutCancel(observed), 15*time.Second)
 	defer done()
 	w.conclude(settling, work, d, err)
 }
@@ -67,7 +76,8 @@ func (w *Worker) beat(ctx context.Context, cancel context.CancelFunc, d *deliver
 			case <-tick.C:
 			}
 			if err := d.Extend(ctx); errors.Is(err, queue.ErrLost) {
-				w.deps.Log.Warn("the lease on a task is lost; another worker may have it", "task", d.task.ID)
+				w.deps.Log.WarnContext(ctx, "the lease on a task is lost; another worker may have it", "task", d.task.ID)
+				d.lost.Store(true)
 				cancel()
 				return
 			}
@@ -87,6 +97,7 @@ func (w *Worker) attempt(ctx context.Context, d *delivery) error {
 		return &dependency{fmt.Errorf("looking the node up: %w", err)}
 	}
 	if len(nodes) > 0 {
+		d.end.Outcome = Reused
 		return w.finish(ctx, d, mapreduce.Usage{Reused: 1})
 	}
 	alone, err := w.begin(ctx, d)
@@ -105,6 +116,7 @@ func (w *Worker) attempt(ctx context.Context, d *delivery) error {
 	if err != nil {
 		return err
 	}
+	d.end.Outcome = Done
 	return w.finish(ctx, d, usage)
 }
 
@@ -204,7 +216,7 @@ func (w *Worker) finish(ctx context.Context, d *delivery, usage mapreduce.Usage)
 	w.deps.Marked()
 	if err := d.Done(ctx); err != nil {
 		// The work is done and marked; the task comes again, and its node is found.
-		w.deps.Log.Warn("a task was not acked", "task", d.task.ID, "error", err)
+		w.deps.Log.WarnContext(ctx, "a task was not acked", "task", d.task.ID, "error", err)
 	}
 	return nil
 }
@@ -225,6 +237,7 @@ func (e *mismatch) Error() string {
 // conclude decides what becomes of a task that was not finished.
 func (w *Worker) conclude(ctx, work context.Context, d *delivery, err error) {
 	t := &d.task
+	d.end = End{Outcome: Returned, Err: err}
 	log := w.deps.Log.With("task", t.ID, "level", t.Level, "build", t.Build)
 	var permanent *queue.PermanentError
 	var call *llm.Error
@@ -234,7 +247,7 @@ func (w *Worker) conclude(ctx, work context.Context, d *delivery, err error) {
 	case errors.As(err, &permanent):
 		w.bury(ctx, d, permanent.Cause, err)
 	case errors.As(err, &differs):
-		log.Error("a task is given back", "error", err)
+		log.ErrorContext(ctx, "a task is given back", "error", err)
 		w.giveBack(ctx, d, 30*time.Second)
 	case work.Err() != nil:
 		w.giveBack(ctx, d, 0)
@@ -242,7 +255,7 @@ func (w *Worker) conclude(ctx, work context.Context, d *delivery, err error) {
 		w.stop(ctx, t, "pause", "over budget: "+err.Error())
 		w.giveBack(ctx, d, 0)
 	case errors.As(err, &dep):
-		log.Warn("a task is given back until a dependency answers", "error", err)
+		log.WarnContext(ctx, "a task is given back until a dependency answers", "error", err)
 		w.giveBack(ctx, d, w.jitter(5, 5*time.Second))
 	case errors.As(err, &call):
 		w.concludeCall(ctx, d, call, err)
@@ -278,12 +291,13 @@ func (w *Worker) fail(ctx context.Context, d *delivery, err error) {
 	n, endErr := w.deps.Journal.End(ctx, t.Build, t.ID, true)
 	switch {
 	case endErr != nil:
-		w.deps.Log.Warn("a failed attempt was not counted", "task", t.ID, "error", endErr)
+		w.deps.Log.WarnContext(ctx, "a failed attempt was not counted", "task", t.ID, "error", endErr)
 	case n.Failed >= w.cfg.MaxAttempts:
 		w.bury(ctx, d, "attempts", fmt.Errorf("%d attempts have failed, the last: %w", n.Failed, err))
 		return
 	}
-	w.deps.Log.Warn("a task failed and is tried again", "task", t.ID, "failed", n.Failed, "error", err)
+	w.deps.Log.WarnContext(ctx, "a task failed and is tried again", "task", t.ID, "failed", n.Failed, "error", err)
+	d.end.Outcome = Failed
 	w.requeue(ctx, d, w.jitter(n.Failed+3, 30*time.Second))
 }
 
@@ -291,7 +305,7 @@ func (w *Worker) fail(ctx context.Context, d *delivery, err error) {
 func (w *Worker) giveBack(ctx context.Context, d *delivery, after time.Duration) {
 	if d.begun {
 		if _, err := w.deps.Journal.End(ctx, d.task.Build, d.task.ID, false); err != nil {
-			w.deps.Log.Warn("an attempt that doesn't count was not taken back", "task", d.task.ID, "error", err)
+			w.deps.Log.WarnContext(ctx, "an attempt that doesn't count was not taken back", "task", d.task.ID, "error", err)
 		}
 	}
 	w.requeue(ctx, d, after)
@@ -299,21 +313,22 @@ func (w *Worker) giveBack(ctx context.Context, d *delivery, after time.Duration)
 
 func (w *Worker) requeue(ctx context.Context, d *delivery, after time.Duration) {
 	if err := d.Retry(ctx, after); err != nil {
-		w.deps.Log.Warn("a task was not given back and comes again when its lease ends", "task", d.task.ID, "error", err)
+		w.deps.Log.WarnContext(ctx, "a task was not given back and comes again when its lease ends", "task", d.task.ID, "error", err)
 	}
 }
 
 // bury gives a task up: first among the dead, then in the barrier.
 func (w *Worker) bury(ctx context.Context, d *delivery, cause string, err error) {
 	t := &d.task
-	w.deps.Log.Error("a task is buried", "task", t.ID, "level", t.Level, "build", t.Build, "cause", cause, "error", err)
+	w.deps.Log.ErrorContext(ctx, "a task is buried", "task", t.ID, "level", t.Level, "build", t.Build, "cause", cause, "error", err)
 	if err := d.Bury(ctx, cause, err.Error()); err != nil {
-		w.deps.Log.Warn("a task was not buried and comes again when its lease ends", "task", t.ID, "error", err)
+		w.deps.Log.WarnContext(ctx, "a task was not buried and comes again when its lease ends", "task", t.ID, "error", err)
 		return
 	}
+	d.end.Outcome, d.end.Cause = Buried, cause
 	mark := levels.Mark{Position: t.Position, Outcome: levels.Dead}
 	if _, err := w.deps.Barrier.Mark(ctx, t.Of(), t.Digest, mark); err != nil {
-		w.deps.Log.Warn("a buried task was not marked; the next reconciliation does", "task", t.ID, "error", err)
+		w.deps.Log.WarnContext(ctx, "a buried task was not marked; the next reconciliation does", "task", t.ID, "error", err)
 	}
 	w.deps.Marked()
 }
@@ -321,7 +336,7 @@ func (w *Worker) bury(ctx context.Context, d *delivery, cause string, err error)
 // stop asks the coordinator to bring the build to rest.
 func (w *Worker) stop(ctx context.Context, t *queue.Task, verb, why string) {
 	if err := w.deps.Builds.RequestStop(ctx, t.Corpus, t.Build, verb+": "+why); err != nil {
-		w.deps.Log.Error("the build was not asked to stop", "build", t.Build, "error", err)
+		w.deps.Log.ErrorContext(ctx, "the build was not asked to stop", "build", t.Build, "error", err)
 	}
 	w.deps.Marked()
 }

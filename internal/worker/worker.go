@@ -82,6 +82,8 @@ type Deps struct {
 	Embedder   llm.Embedder
 	// Marked is told of each settled task; it must not block. May be nil.
 	Marked func()
+	// Observer is told of each task in hand. May be nil.
+	Observer Observer
 	// Random decides the jitter of retries. Nil means a seed of the process's own.
 	Random rand.Source
 	Log    *slog.Logger
@@ -121,6 +123,9 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}
 	if deps.Marked == nil {
 		deps.Marked = func() {}
+	}
+	if deps.Observer == nil {
+		deps.Observer = unobserved{}
 	}
 	if deps.Random == nil {
 		deps.Random = rand.NewPCG(rand.Uint64(), rand.Uint64())

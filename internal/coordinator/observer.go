@@ -1,0 +1,42 @@
+package coordinator
+
+import (
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/queue"
+)
+
+// LeaseEvent is what has become of a coordinator's lease.
+type LeaseEvent string
+
+// The events.
+const (
+	LeaseTaken    LeaseEvent = "taken"
+	LeaseReleased LeaseEvent = "released"
+	LeaseLost     LeaseEvent = "lost" // another process has it, or it could not be renewed in time; Released follows
+)
+
+// Observer is told what a coordinator does. Its methods must not block, and must not keep or change what they are
+// given.
+type Observer interface {
+	Lease(corpus string, event LeaseEvent)
+	// Planning is told before a level is planned.
+	Planning(level queue.Level)
+	// Planned is told of a level's plan when it is durable, and of the time that clustering took; the plan is nil if
+	// there is no such level, or if planning failed.
+	Planned(level queue.Level, plan *levels.Plan, clustering time.Duration)
+	// Published is told how many tasks a reconciliation has queued, and how long it took.
+	Published(level queue.Level, tasks int, took time.Duration)
+	// Saved is told of each state of a build that was made durable.
+	Saved(state *levels.State)
+}
+
+// unobserved is the Observer of those who have none.
+type unobserved struct{}
+
+func (unobserved) Lease(string, LeaseEvent)                         {}
+func (unobserved) Planning(queue.Level)                             {}
+func (unobserved) Planned(queue.Level, *levels.Plan, time.Duration) {}
+func (unobserved) Published(queue.Level, int, time.Duration)        {}
+func (unobserved) Saved(*levels.State)                              {}
