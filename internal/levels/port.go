@@ -21,6 +21,8 @@ var (
 	ErrHeld = errors.New("lease is held by another process")
 	// ErrFenced: the lease's epoch has been passed by another holder's; the caller must stop.
 	ErrFenced = errors.New("fenced off by a newer coordinator")
+	// ErrUnavailable: the place where states are kept can't be reached.
+	ErrUnavailable = errors.New("state unavailable")
 )
 
 // Outcome is what became of one task.
@@ -92,25 +94,14 @@ type Builds interface {
 	Save(ctx context.Context, lease Lease, state *State) error
 	// Load returns the state of the newest build; ErrNotFound if there was none.
 	Load(ctx context.Context, corpus string) (*State, error)
-	// Report stores what a running build wants people to see; it has no part in any decision.
+	// Report stores what one process wants people to see of a build; it has no part in any decision.
 	Report(ctx context.Context, corpus string, p Progress) error
-	// Progress returns what was last reported; ErrNotFound if nothing was.
+	// Progress returns what all processes have reported lately, merged as [Reports] says; ErrNotFound if none has.
 	Progress(ctx context.Context, corpus string) (Progress, error)
 	// RequestStop asks the coordinator of a running build to pause or cancel it; "" takes the wish back.
 	RequestStop(ctx context.Context, corpus, build, wish string) error
 	// StopRequested returns the wish for a build, or "".
 	StopRequested(ctx context.Context, corpus, build string) (string, error)
-}
-
-// Progress is a snapshot for people.
-type Progress struct {
-	Build   string    `json:"build"`
-	Holder  string    `json:"holder"`
-	At      time.Time `json:"at"`
-	Doing   string    `json:"doing"`   // such as "clustering level 2: layout 40/200"
-	Running int       `json:"running"` // tasks in hand
-	Level   int       `json:"level"`   // that those are of
-	Waiting []string  `json:"waiting"` // such as "endpoint http://…: 429 until 02:14:05"
 }
 
 // Baseline is what the growth rule compares a corpus with: its state when the plan of the published build was
@@ -167,7 +158,8 @@ type Corpora interface {
 	Drop(ctx context.Context, name string) error
 }
 
-// Plans keeps frozen plans, and a copy of each corpus's record beside them, from which a lost one is restored.
+// Plans keeps frozen plans, and beside them a copy of each corpus's record and of the state of its newest build, from which
+// lost ones are restored.
 type Plans interface {
 	// PutPlan keeps a plan durably. A plan for the same level is replaced.
 	PutPlan(ctx context.Context, p *Plan) error
@@ -179,4 +171,12 @@ type Plans interface {
 	PutTree(ctx context.Context, c *Corpus) error
 	// Tree returns the copy; ErrNotFound if there is none.
 	Tree(ctx context.Context, corpus string) (*Corpus, error)
+	// Trees returns the names of the corpora that have a copy, ascending.
+	Trees(ctx context.Context) ([]string, error)
+	// PutState keeps a copy of a build's state, in the place of that of the corpus's build before.
+	PutState(ctx context.Context, s *State) error
+	// State returns the copy of the state of the corpus's newest build; ErrNotFound if there is none.
+	State(ctx context.Context, corpus string) (*State, error)
+	// DropTree removes the copies of a corpus's record and state; that there are none is no error.
+	DropTree(ctx context.Context, corpus string) error
 }

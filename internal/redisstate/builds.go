@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -126,7 +128,7 @@ func (b *Builds) Report(ctx context.Context, corpus string, p levels.Progress) e
 	record, err := json.Marshal(p)
 	if err == nil {
 		err = b.s.try(ctx, func(ctx context.Context) error {
-			return b.s.client.Set(ctx, b.s.corpusKey(corpus, "progress"), record, 0).Err()
+			return b.s.client.HSet(ctx, b.s.corpusKey(corpus, "reports"), p.Holder, record).Err()
 		})
 	}
 	if err != nil {
@@ -137,15 +139,49 @@ func (b *Builds) Report(ctx context.Context, corpus string, p levels.Progress) e
 
 // Progress implements [levels.Builds].
 func (b *Builds) Progress(ctx context.Context, corpus string) (levels.Progress, error) {
-	var p levels.Progress
-	err := b.s.record(ctx, &p, func(ctx context.Context) *redis.StringCmd {
-		return b.s.client.Get(ctx, b.s.corpusKey(corpus, "progress"))
-	})
+	p, err := b.progress(ctx, b.s.corpusKey(corpus, "reports"))
 	if err != nil {
 		return levels.Progress{}, fmt.Errorf("redisstate: corpus %s: progress: %w", corpus, err)
 	}
 	return p, nil
 }
+
+func (b *Builds) progress(ctx context.Context, key string) (levels.Progress, error) {
+	var records map[string]string
+	err := b.s.try(ctx, func(ctx context.Context) (err error) {
+		records, err = b.s.client.HGetAll(ctx, key).Result()
+		return err
+	})
+	if err != nil {
+		return levels.Progress{}, err
+	}
+	var reports levels.Reports
+	for _, holder := range slices.Sorted(maps.Keys(records)) {
+		var p levels.Progress
+		if err := json.Unmarshal([]byte(records[holder]), &p); err != nil {
+			return levels.Progress{}, err
+		}
+		reports = append(reports, p)
+	}
+	merged, err := reports.Merged()
+	if err != nil {
+		return merged, err
+	}
+	// Processes come and go under new names; those that are gone for long are forgotten here.
+	var gone []string
+	for _, p := range reports {
+		if merged.At.Sub(p.At) > forgottenAfter {
+			gone = append(gone, p.Holder)
+		}
+	}
+	if len(gone) > 0 {
+		err = b.s.try(ctx, func(ctx context.Context) error { return b.s.client.HDel(ctx, key, gone...).Err() })
+	}
+	return merged, err
+}
+
+// forgottenAfter is how long the report of a process that is gone is kept.
+const forgottenAfter = time.Hour
 
 // RequestStop implements [levels.Builds].
 func (b *Builds) RequestStop(ctx context.Context, corpus, build, wish string) error {

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/aerie-rag/aerie/internal/levels"
 )
 
 // Errors of a State, besides those of the ports.
 var (
 	// ErrUnavailable: Redis can't be reached, or can't serve now.
-	ErrUnavailable = errors.New("redis is unavailable")
+	ErrUnavailable = fmt.Errorf("redis: %w", levels.ErrUnavailable)
 	// ErrRefused: Redis refuses the user, the password or a command.
 	ErrRefused = errors.New("redis refuses access")
 	// ErrEviction: the server may drop keys when its memory is full.

@@ -87,12 +87,21 @@ func (b *Builds) Load(ctx context.Context, corpus string) (*levels.State, error)
 
 // Report implements [levels.Builds].
 func (b *Builds) Report(ctx context.Context, corpus string, p levels.Progress) error {
-	record, err := json.Marshal(p)
-	if err == nil {
-		err = b.db.write(ctx, func(s *session) error {
-			return s.exec("INSERT OR REPLACE INTO progress (corpus, progress) VALUES (?, ?)", corpus, string(record))
-		})
-	}
+	err := b.db.write(ctx, func(s *session) error {
+		var text []byte
+		if _, err := s.row("SELECT progress FROM progress WHERE corpus = ?", []any{corpus}, &text); err != nil {
+			return err
+		}
+		reports, err := readReports(text)
+		if err != nil {
+			return err
+		}
+		record, err := json.Marshal(reports.With(p))
+		if err != nil {
+			return err
+		}
+		return s.exec("INSERT OR REPLACE INTO progress (corpus, progress) VALUES (?, ?)", corpus, string(record))
+	})
 	if err != nil {
 		return fmt.Errorf("sqlite: corpus %s: report progress: %w", corpus, err)
 	}
@@ -101,11 +110,34 @@ func (b *Builds) Report(ctx context.Context, corpus string, p levels.Progress) e
 
 // Progress implements [levels.Builds].
 func (b *Builds) Progress(ctx context.Context, corpus string) (levels.Progress, error) {
+	var text json.RawMessage
+	err := b.db.record(ctx, "SELECT progress FROM progress WHERE corpus = ?", corpus, &text)
 	var p levels.Progress
-	if err := b.db.record(ctx, "SELECT progress FROM progress WHERE corpus = ?", corpus, &p); err != nil {
+	if err == nil {
+		var reports levels.Reports
+		if reports, err = readReports(text); err == nil {
+			p, err = reports.Merged()
+		}
+	}
+	if err != nil {
 		return levels.Progress{}, fmt.Errorf("sqlite: corpus %s: progress: %w", corpus, err)
 	}
 	return p, nil
+}
+
+// readReports reads what Report keeps: a list or, as homes of old versions have it, one report alone.
+func readReports(text []byte) (levels.Reports, error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	if text[0] == '{' {
+		var p levels.Progress
+		err := json.Unmarshal(text, &p)
+		return levels.Reports{p}, err
+	}
+	var reports levels.Reports
+	err := json.Unmarshal(text, &reports)
+	return reports, err
 }
 
 // RequestStop implements [levels.Builds].

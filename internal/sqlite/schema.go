@@ -82,7 +82,7 @@ CREATE TABLE builds (
 ) WITHOUT ROWID;
 CREATE TABLE progress (
 	corpus   TEXT PRIMARY KEY,
-	progress TEXT NOT NULL                -- levels.Progress as JSON
+	progress TEXT NOT NULL                -- levels.Reports as JSON
 ) WITHOUT ROWID;
 CREATE TABLE wishes (
 	corpus TEXT NOT NULL,

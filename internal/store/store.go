@@ -29,6 +29,8 @@ var (
 	ErrWidth = errors.New("vector width differs from the corpus")
 	// ErrInvalid: a node or a filter that the store can't take; nothing was written.
 	ErrInvalid = errors.New("invalid")
+	// ErrUnavailable: the store can't be reached, or can't serve now.
+	ErrUnavailable = errors.New("unavailable")
 )
 
 // PutError says which nodes of a Put were not written. The others were.

@@ -13,12 +13,14 @@ import (
 	"github.com/weaviate/weaviate-go-client/v4/weaviate/fault"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/aerie-rag/aerie/internal/store"
 )
 
 // Errors beside those of package store.
 var (
 	// ErrUnavailable: the server was away, or overloaded, for as long as the config's patience.
-	ErrUnavailable = errors.New("unavailable")
+	ErrUnavailable = store.ErrUnavailable
 	// ErrRefused: the server doesn't know the key, or its owner may not do this.
 	ErrRefused = errors.New("refused")
 	// ErrForeign: a collection with the name that a corpus needs wasn't made by aerie.

@@ -181,6 +181,25 @@ var buildTests = []contractTest{
 			s.same("progress", got, want)
 		}
 	}},
+	{"ProgressOfSeveralProcesses", func(s *suite) {
+		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		for _, p := range []levels.Progress{
+			{Build: "b1", Holder: "worker-1", At: at, Running: 3, Level: 1, Waiting: []string{"endpoint e: 429", "endpoint f"}},
+			{Build: "b1", Holder: "gone", At: at.Add(-time.Hour), Running: 99, Level: 1, Waiting: []string{"nothing"}},
+			{Build: "b1", Holder: "coordinator", At: at.Add(time.Second), Doing: "publishing"},
+			{Build: "b1", Holder: "worker-2", At: at.Add(2 * time.Second), Running: 4, Level: 1, Waiting: []string{"endpoint e: 429"}},
+			{Build: "b0", Holder: "late", At: at.Add(2 * time.Second), Running: 50},
+		} {
+			s.ok("Report", s.Builds.Report(s.Context(), s.corpus, p))
+		}
+		// Another report of a process takes the place of its last one.
+		s.ok("Report", s.Builds.Report(s.Context(), s.corpus, levels.Progress{Build: "b1", Holder: "worker-1", At: at.Add(3 * time.Second), Running: 2, Level: 1,
+			Waiting: []string{"endpoint e: 429"}}))
+		got, err := s.Builds.Progress(s.Context(), s.corpus)
+		s.ok("Progress", err)
+		s.same("progress", got, levels.Progress{Build: "b1", Holder: "coordinator", At: at.Add(3 * time.Second), Doing: "publishing", Running: 6, Level: 1,
+			Waiting: []string{"endpoint e: 429"}})
+	}},
 	{"Wishes", func(s *suite) {
 		want := func(build, wish string) {
 			s.Helper()

@@ -244,3 +244,23 @@ func (f *FlakyPlans) PutTree(ctx context.Context, c *levels.Corpus) error {
 func (f *FlakyPlans) Tree(ctx context.Context, corpus string) (*levels.Corpus, error) {
 	return result(f.Schedule, "Tree", corpus, func() (*levels.Corpus, error) { return f.Inner.Tree(ctx, corpus) })
 }
+
+// Trees implements [levels.Plans].
+func (f *FlakyPlans) Trees(ctx context.Context) ([]string, error) {
+	return result(f.Schedule, "Trees", "", func() ([]string, error) { return f.Inner.Trees(ctx) })
+}
+
+// PutState implements [levels.Plans].
+func (f *FlakyPlans) PutState(ctx context.Context, s *levels.State) error {
+	return f.Schedule.around("PutState", s.Corpus, func() error { return f.Inner.PutState(ctx, s) })
+}
+
+// State implements [levels.Plans].
+func (f *FlakyPlans) State(ctx context.Context, corpus string) (*levels.State, error) {
+	return result(f.Schedule, "State", corpus, func() (*levels.State, error) { return f.Inner.State(ctx, corpus) })
+}
+
+// DropTree implements [levels.Plans].
+func (f *FlakyPlans) DropTree(ctx context.Context, corpus string) error {
+	return f.Schedule.around("DropTree", corpus, func() error { return f.Inner.DropTree(ctx, corpus) })
+}

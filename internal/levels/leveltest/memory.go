@@ -23,11 +23,12 @@ type Memory struct {
 	barriers map[queue.Level]*memoryBarrier
 	leases   map[string]levels.Lease // a released one has no holder
 	states   map[string][]byte
-	progress map[string][]byte
+	progress map[string]levels.Reports
 	wishes   map[[2]string]string
 	corpora  map[string][]byte
 	plans    map[queue.Level][]byte
 	trees    map[string][]byte
+	copies   map[string][]byte // of states
 }
 
 var (
@@ -51,8 +52,8 @@ func NewMemory() *Memory { return NewMemoryAt(time.Now) }
 func NewMemoryAt(now func() time.Time) *Memory {
 	return &Memory{
 		now: now, barriers: map[queue.Level]*memoryBarrier{}, leases: map[string]levels.Lease{},
-		states: map[string][]byte{}, progress: map[string][]byte{}, wishes: map[[2]string]string{},
-		corpora: map[string][]byte{}, plans: map[queue.Level][]byte{}, trees: map[string][]byte{},
+		states: map[string][]byte{}, progress: map[string]levels.Reports{}, wishes: map[[2]string]string{},
+		corpora: map[string][]byte{}, plans: map[queue.Level][]byte{}, trees: map[string][]byte{}, copies: map[string][]byte{},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -158,6 +159,45 @@ var planTests = []struct {
 		s.ok("DropPlans", s.plans.DropPlans(s.Context(), s.corpus, "b1"))
 		_, err := s.plans.Tree(s.Context(), s.corpus)
 		s.ok("Tree after the plans were dropped", err)
+	}},
+	{"TreesAndStates", func(s *planSuite) {
+		listed := func() bool {
+			names, err := s.plans.Trees(s.Context())
+			s.ok("Trees", err)
+			if !slices.IsSorted(names) {
+				s.Errorf("Trees: %q are not in order", names)
+			}
+			return slices.Contains(names, s.corpus)
+		}
+		if _, err := s.plans.State(s.Context(), s.corpus); !errors.Is(err, levels.ErrNotFound) {
+			s.Errorf("State: %v, want ErrNotFound", err)
+		}
+		if listed() {
+			s.Error("a corpus is listed that has no tree record")
+		}
+		for _, build := range []string{"b1", "b1", "b2"} {
+			want := &levels.State{Corpus: s.corpus, Build: build, Generation: 3, Status: levels.Running, Epoch: 9,
+				Levels: []levels.Level{{Level: 1, Phase: levels.Open, Total: 12}}}
+			s.ok("PutState", s.plans.PutState(s.Context(), want))
+			got, err := s.plans.State(s.Context(), s.corpus)
+			s.ok("State", err)
+			s.same("state", got, want)
+		}
+		if listed() {
+			s.Error("a corpus is listed that has a state only")
+		}
+		s.ok("PutTree", s.plans.PutTree(s.Context(), &levels.Corpus{Name: s.corpus}))
+		if !listed() {
+			s.Error("a corpus with a tree record is not listed")
+		}
+		for range 2 { // one that is gone is no error
+			s.ok("DropTree", s.plans.DropTree(s.Context(), s.corpus))
+			_, treeErr := s.plans.Tree(s.Context(), s.corpus)
+			_, stateErr := s.plans.State(s.Context(), s.corpus)
+			if !errors.Is(treeErr, levels.ErrNotFound) || !errors.Is(stateErr, levels.ErrNotFound) || listed() {
+				s.Errorf("after DropTree: %v and %v, want ErrNotFound", treeErr, stateErr)
+			}
+		}
 	}},
 	{"ReadersNeverSeeHalf", func(s *planSuite) {
 		versions := []*levels.Plan{s.plan("b1", 1, 300), s.plan("b1", 1, 3)}

@@ -88,7 +88,7 @@ func (m *Memory) Report(ctx context.Context, corpus string, p levels.Progress) e
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.progress[corpus] = encode(p)
+	m.progress[corpus] = m.progress[corpus].With(p)
 	return nil
 }
 
@@ -99,11 +99,7 @@ func (m *Memory) Progress(ctx context.Context, corpus string) (levels.Progress, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p, err := decode[levels.Progress](m.progress[corpus], "progress of corpus "+corpus)
-	if err != nil {
-		return levels.Progress{}, err
-	}
-	return *p, nil
+	return m.progress[corpus].Merged()
 }
 
 // RequestStop implements [levels.Builds].
@@ -192,6 +188,49 @@ func (m *Memory) Tree(ctx context.Context, corpus string) (*levels.Corpus, error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return decode[levels.Corpus](m.trees[corpus], "tree of corpus "+corpus)
+}
+
+// Trees implements [levels.Plans].
+func (m *Memory) Trees(ctx context.Context) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.trees)), nil
+}
+
+// PutState implements [levels.Plans].
+func (m *Memory) PutState(ctx context.Context, s *levels.State) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.copies[s.Corpus] = encode(s)
+	return nil
+}
+
+// State implements [levels.Plans].
+func (m *Memory) State(ctx context.Context, corpus string) (*levels.State, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return decode[levels.State](m.copies[corpus], "copy of the state of corpus "+corpus)
+}
+
+// DropTree implements [levels.Plans].
+func (m *Memory) DropTree(ctx context.Context, corpus string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.trees, corpus)
+	delete(m.copies, corpus)
+	return nil
 }
 
 // memoryCorpora implements [levels.Corpora] on the same memory.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -26,7 +27,11 @@ func plansPrefix(corpus, build string) string {
 	return "plan/" + token(corpus) + "/" + token(build) + "/"
 }
 
-func treeName(corpus string) string { return "tree/" + token(corpus) }
+const treePrefix = "tree/"
+
+func treeName(corpus string) string { return treePrefix + token(corpus) }
+
+func stateName(corpus string) string { return "state/" + token(corpus) }
 
 // PutPlan implements levels.Plans.
 func (p *plans) PutPlan(ctx context.Context, plan *levels.Plan) error {
@@ -78,6 +83,61 @@ func (p *plans) Tree(ctx context.Context, corpus string) (*levels.Corpus, error)
 		return nil, fmt.Errorf("natsqueue: tree record of corpus %s: %w", corpus, err)
 	}
 	return record, nil
+}
+
+// Trees implements levels.Plans.
+func (p *plans) Trees(ctx context.Context) ([]string, error) {
+	names, err := p.objects.names(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("natsqueue: list tree records: %w", err)
+	}
+	var corpora []string
+	for _, name := range names {
+		encoded, ok := strings.CutPrefix(name, treePrefix)
+		if !ok {
+			continue
+		}
+		record := &levels.Corpus{} // the name is in the record; in the object's it is encoded
+		if err := p.get(ctx, treePrefix+encoded, record); err != nil {
+			if errors.Is(err, levels.ErrNotFound) {
+				continue // dropped between the list and here
+			}
+			return nil, fmt.Errorf("natsqueue: %s: %w", name, err)
+		}
+		corpora = append(corpora, record.Name)
+	}
+	slices.Sort(corpora)
+	return corpora, nil
+}
+
+// PutState implements levels.Plans.
+func (p *plans) PutState(ctx context.Context, s *levels.State) error {
+	err := checkName("corpus", s.Corpus)
+	if err == nil {
+		err = p.put(ctx, stateName(s.Corpus), s)
+	}
+	if err != nil {
+		return fmt.Errorf("natsqueue: put state of build %s: %w", s.Build, err)
+	}
+	return nil
+}
+
+// State implements levels.Plans.
+func (p *plans) State(ctx context.Context, corpus string) (*levels.State, error) {
+	state := &levels.State{}
+	if err := p.get(ctx, stateName(corpus), state); err != nil {
+		return nil, fmt.Errorf("natsqueue: state of corpus %s: %w", corpus, err)
+	}
+	return state, nil
+}
+
+// DropTree implements levels.Plans.
+func (p *plans) DropTree(ctx context.Context, corpus string) error {
+	err := errors.Join(p.objects.drop(ctx, stateName(corpus)), p.objects.drop(ctx, treeName(corpus)))
+	if err != nil {
+		return fmt.Errorf("natsqueue: drop tree record of corpus %s: %w", corpus, err)
+	}
+	return nil
 }
 
 // DropPlans implements levels.Plans.
