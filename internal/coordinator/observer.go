@@ -26,8 +26,8 @@ type Observer interface {
 	// Planned is told of a level's plan when it is durable, and of the time that clustering took; the plan is nil if
 	// there is no such level, or if planning failed.
 	Planned(level queue.Level, plan *levels.Plan, clustering time.Duration)
-	// Published is told how many tasks a reconciliation has queued, and how long it took.
-	Published(level queue.Level, tasks int, took time.Duration)
+	// Published is told how many tasks of a plan a reconciliation has queued, and how long it took.
+	Published(plan *levels.Plan, tasks int, took time.Duration)
 	// Saved is told of each state of a build that was made durable.
 	Saved(state *levels.State)
 }
@@ -38,5 +38,5 @@ type unobserved struct{}
 func (unobserved) Lease(string, LeaseEvent)                         {}
 func (unobserved) Planning(queue.Level)                             {}
 func (unobserved) Planned(queue.Level, *levels.Plan, time.Duration) {}
-func (unobserved) Published(queue.Level, int, time.Duration)        {}
+func (unobserved) Published(*levels.Plan, int, time.Duration)       {}
 func (unobserved) Saved(*levels.State)                              {}

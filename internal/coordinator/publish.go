@@ -65,7 +65,7 @@ func (r *run) publishLevel(level int) (levels.Event, error) {
 	if err := r.deps.Queue.Publish(r.ctx, missing); err != nil {
 		return nil, fmt.Errorf("coordinator: publishing level %d: %w", level, err)
 	}
-	r.deps.Observer.Published(r.of(level), len(missing), time.Since(began))
+	r.deps.Observer.Published(plan, len(missing), time.Since(began))
 	return levels.LevelPublished{Level: level}, nil
 }
 
