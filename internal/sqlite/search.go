@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/aerie-rag/aerie/internal/clustering/kernel"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -19,8 +20,11 @@ func (st *Store) Search(ctx context.Context, corpus string, q store.Query) ([]st
 		if err := store.CheckVector(q.Vector, c.width); err != nil {
 			return err
 		}
-		var err error
-		hits, err = s.hits(t, t.nearest(unit(q.Vector), keep, q.Limit), q.With)
+		found, err := t.nearest(ctx, unit(q.Vector), keep, q.Limit)
+		if err != nil {
+			return err
+		}
+		hits, err = s.hits(t, found, q.With)
 		return err
 	})
 	if err != nil {
@@ -76,9 +80,12 @@ func (s *session) hits(t *table, found []scored, with store.Fields) ([]store.Hit
 	return hits, nil
 }
 
+// blockRows is how many rows are scored at a time: their scores stay in the first cache.
+const blockRows = 512
+
 // nearest returns the rows with the largest dot product with a vector of unit length, best first, ties by id. The
 // rows are cut into as many parts as there are cores; which part a row is in has no influence on its score.
-func (t *table) nearest(query []float32, keep func(int) bool, limit int) []scored {
+func (t *table) nearest(ctx context.Context, query []float32, keep func(int) bool, limit int) ([]scored, error) {
 	n := len(t.nodes)
 	parts := max(1, min(runtime.GOMAXPROCS(0), n/1024))
 	best := make([]*top, parts)
@@ -86,13 +93,8 @@ func (t *table) nearest(query []float32, keep func(int) bool, limit int) []score
 	for p := range parts {
 		wg.Go(func() {
 			best[p] = newTop(t.ids, limit)
-			for i := p * n / parts; i < (p+1)*n/parts; i++ {
-				if !keep(i) {
-					continue
-				}
-				if v := t.vector(i); v != nil {
-					best[p].add(scored{i, float64(dot(v, query))})
-				}
+			for lo, hi := p*n/parts, (p+1)*n/parts; lo < hi && ctx.Err() == nil; lo += blockRows {
+				t.score(query, lo, min(lo+blockRows, hi), keep, best[p])
 			}
 		})
 	}
@@ -102,28 +104,36 @@ func (t *table) nearest(query []float32, keep func(int) bool, limit int) []score
 			best[0].add(s)
 		}
 	}
-	return best[0].sorted()
+	return best[0].sorted(), ctx.Err()
 }
 
-// dot returns Σ aᵢbᵢ of two vectors of one length, summed in eight strands whose order is fixed.
-func dot(a, b []float32) float32 {
-	var s0, s1, s2, s3, s4, s5, s6, s7 float32
-	b = b[:len(a)]
-	for len(a) >= 8 {
-		s0 += a[0] * b[0]
-		s1 += a[1] * b[1]
-		s2 += a[2] * b[2]
-		s3 += a[3] * b[3]
-		s4 += a[4] * b[4]
-		s5 += a[5] * b[5]
-		s6 += a[6] * b[6]
-		s7 += a[7] * b[7]
-		a, b = a[8:], b[8:]
+// loops are those of the clustering kernel that this machine runs fastest; all give the same bits.
+var loops = kernel.Best()
+
+// score adds the rows lo to hi that are kept to the best, a run of them at a time whose vectors lie one after the other.
+func (t *table) score(query []float32, lo, hi int, keep func(int) bool, best *top) {
+	var scores [blockRows]float32
+	for lo < hi {
+		for lo < hi && !keep(lo) {
+			lo++
+		}
+		from := lo
+		for lo < hi && keep(lo) {
+			lo++
+		}
+		for from < lo {
+			vectors, n := t.run(from, lo)
+			if n == 0 { // it is gone
+				from++
+				continue
+			}
+			loops.Products(scores[:n], vectors, query)
+			for i, s := range scores[:n] {
+				best.add(scored{from + i, float64(s)})
+			}
+			from += n
+		}
 	}
-	for i := range a {
-		s0 += a[i] * b[i]
-	}
-	return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 }
 
 // unit returns a vector scaled to length 1, so that a dot product is a cosine.
@@ -176,7 +186,7 @@ func (t *top) add(s scored) {
 		}
 		return
 	}
-	if t.worse(t.heap[0], s) {
+	if s.score >= t.heap[0].score && t.worse(t.heap[0], s) {
 		t.heap[0] = s
 		t.sink(len(t.heap))
 	}

@@ -100,9 +100,10 @@ func writeHeader(f *os.File, h *header) error {
 	return err
 }
 
-// vector returns what a slot holds.
-func (m *sidecar) vector(slot int64) []float32 {
-	return m.slots[slot*m.Width : (slot+1)*m.Width : (slot+1)*m.Width]
+// vectors returns what n slots hold.
+func (m *sidecar) vectors(slot int64, n int) []float32 {
+	from, to := slot*m.Width, (slot+int64(n))*m.Width
+	return m.slots[from:to:to]
 }
 
 func (st *Store) sidecarPath(c *collection) string {
@@ -152,7 +153,7 @@ func (m *sidecar) agrees(s *session, c *collection) (bool, error) {
 	if !ok {
 		return true, nil
 	}
-	kept := slices.Clone(m.vector(slot))
+	kept := slices.Clone(m.vectors(slot, 1))
 	runtime.KeepAlive(m)
 	return !slices.ContainsFunc(kept, func(x float32) bool { return x != 0 }) || slices.Equal(kept, unit(decodeVector(vector))), nil
 }

@@ -183,18 +183,31 @@ func (t *table) readTail(s *session, c *collection, known []int64) error {
 		})
 }
 
-// vector returns the vector of row i; nil if it is gone.
-func (t *table) vector(i int) []float32 {
-	switch {
-	case i >= t.inFile:
-		at := (i - t.inFile) * t.width
-		return t.tail[at : at+t.width]
-	case i >= len(t.packed):
-		return t.file.vector(t.file.Compacted + t.nodes[i] - t.first - t.file.Base)
-	case t.packed[i] < 0:
-		return nil
+// run returns the vectors of the rows from lo on, at most up to hi, that lie one after the other, and how many they are: 0
+// if the vector of row lo is gone.
+func (t *table) run(lo, hi int) (vectors []float32, n int) {
+	if lo >= t.inFile {
+		return t.tail[(lo-t.inFile)*t.width : (hi-t.inFile)*t.width], hi - lo
 	}
-	return t.file.vector(int64(t.packed[i]))
+	first := t.slot(lo)
+	if first < 0 {
+		return nil, 0
+	}
+	hi = min(hi, t.inFile)
+	if t.nodes[hi-1]-t.nodes[lo] == int64(hi-1-lo) && lo >= len(t.packed) {
+		n = hi - lo // the common case: no node between them is gone
+	}
+	for n = max(n, 1); lo+n < hi && t.slot(lo+n) == first+int64(n); n++ {
+	}
+	return t.file.vectors(first, n), n
+}
+
+// slot returns the slot of a row that is in the file; -1 if it is gone.
+func (t *table) slot(i int) int64 {
+	if i < len(t.packed) {
+		return int64(t.packed[i])
+	}
+	return t.file.Compacted + t.nodes[i] - t.first - t.file.Base
 }
 
 // forget drops what is kept of a corpus that is gone.
