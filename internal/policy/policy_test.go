@@ -45,12 +45,18 @@ var rules = []rule{
 	{"internal/queue/queuetest", []string{"internal/tree", "internal/queue", "internal/llm"}, nil, "suites know contracts only"},
 	{"internal/store/storetest", []string{"internal/tree", "internal/store"}, nil, "suites know contracts only"},
 	{"internal/levels/leveltest", []string{"internal/tree", "internal/levels", "internal/queue", "internal/mapreduce"}, nil, "suites know contracts only"},
+	{"internal/stack", []string{"internal/weaviate/weaviatetest"}, nil, "starts servers, and knows nothing of what runs on them"},
 	{"internal/coordinator", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/clustering", "internal/llm"}, nil, "only cmd/ names adapters"},
 	{"internal/worker", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm"}, nil, "only cmd/ names adapters"},
 	{"internal/ingest", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/corpus", "internal/npy"}, nil, "only cmd/ names adapters"},
 	{"internal/retrieve", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm"}, nil, "only cmd/ names adapters"},
 	{"internal/answer", []string{"internal/tree", "internal/mapreduce", "internal/llm", "internal/retrieve"}, []string{"os", "net", "net/http"}, "only cmd/ names adapters"},
 	{"internal/telemetry", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm", "internal/worker", "internal/coordinator"}, nil, "it wraps ports and implements observers; no adapter"},
+	{"internal/api", []string{"internal/tree", "internal/levels", "internal/llm", "internal/queue", "internal/config", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator"}, []string{"os"}, "the contract of the API knows what goes over it"},
+	{"internal/service", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/mapreduce", "internal/config", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/api"}, nil, "only cmd/ names adapters"},
+	{"internal/service/servicetest", []string{"internal/tree", "internal/levels", "internal/llm", "internal/mapreduce", "internal/clustering", "internal/corpus", "internal/answer", "internal/coordinator", "internal/worker", "internal/api", "internal/service", "internal/sqlite", "internal/queue/natsqueue"}, nil, "a place for tests, of real parts"},
+	{"internal/server", []string{"internal/tree", "internal/config", "internal/corpus", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/api"}, nil, "HTTP knows ports, not what is behind them"},
+	{"internal/client", []string{"internal/tree", "internal/corpus", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/api"}, []string{"os"}, "a client knows the API alone"},
 	{"internal/evaluate", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/retrieve"}, nil, "only cmd/ names adapters"},
 }
 

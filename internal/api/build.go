@@ -1,0 +1,49 @@
+package api
+
+import (
+	"github.com/aerie-rag/aerie/internal/coordinator"
+)
+
+// BuildRequest asks for a build.
+type BuildRequest struct {
+	Force     bool     `json:"force,omitempty" doc:"build whatever the growth rule says"`
+	// Trigger says who wants it: command, the default, or growth, which leaves settings that differ for later.
+	Trigger   string   `json:"trigger,omitempty" enum:"command,growth" doc:"command (default), or growth: only if the corpus has grown, and not because settings differ"`
+	MaxTokens *int     `json:"max_tokens,omitempty" minimum:"0" doc:"budget of the build, input and output together; 0: none; default: as the coordinator is configured"`
+	MaxCost   *float64 `json:"max_cost,omitempty" minimum:"0" doc:"budget of the build in the currency of build.prices; 0: none; default: as the coordinator is configured"`
+}
+
+// RetryRequest asks for buried tasks to run again.
+type RetryRequest struct {
+	Cause string `json:"cause,omitempty" doc:"only those that were buried for this cause, as status lists them"`
+	BuildRequest
+}
+
+// Start is everything that decides what a build does.
+type Start struct {
+	BuildRequest
+	// Retry takes buried tasks back, with Cause only those of one cause.
+	Retry bool
+	Cause string
+	// Key is the Idempotency-Key; "" if there is none.
+	Key string
+}
+
+// Build is one build, running or at rest.
+type Build struct {
+	Corpus string `json:"corpus"`
+	coordinator.BuildStatus
+	// Attached says that the build ran already, so that a request for one has begun nothing.
+	Attached bool `json:"attached" doc:"the build ran already when this was asked for"`
+	Resting  bool `json:"resting" doc:"nothing happens any more by itself"`
+	// Report is what aerie build prints; nil until the build rests.
+	Report *coordinator.Report `json:"report" doc:"what the build did; null until it rests"`
+	// Problem says why a build could not go on at all; nil mostly.
+	Problem *Problem `json:"problem,omitempty"`
+}
+
+// Collected is the JSON of aerie gc.
+type Collected struct {
+	Corpus  string `json:"corpus"`
+	Removed int    `json:"removed" doc:"nodes"`
+}

@@ -1,0 +1,102 @@
+package api
+
+import (
+	"context"
+
+	"github.com/aerie-rag/aerie/internal/answer"
+	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/ingest"
+	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// The ports, by noun. Errors that are more than a failure are *Error, or what Judge makes one of. All may be called from many
+// goroutines.
+
+// Documents brings documents in and takes them out.
+type Documents interface {
+	// Ingest brings the corpus in line with the documents of the request. With an error the report says what was done before it.
+	Ingest(ctx context.Context, req ingest.Request) (ingest.Report, error)
+	// Delete removes documents. Unknown ones are named by an error that is ingest.ErrUnknown; the others are removed all the same.
+	Delete(ctx context.Context, corpus string, ids []string) (ingest.Report, error)
+	// DeleteCorpus removes the corpus with all it holds. One that isn't there is no error.
+	DeleteCorpus(ctx context.Context, corpus string) (ingest.Report, error)
+	// Documents lists documents by id.
+	Documents(ctx context.Context, req DocumentsRequest) (DocumentPage, error)
+}
+
+// DocumentsRequest asks for documents by id.
+type DocumentsRequest struct {
+	Corpus string
+	// Prefix is what the ids start with.
+	Prefix string
+	// After is the id to go on after; Limit bounds the number, at least 1.
+	After string
+	Limit int
+}
+
+// Document is one document of a corpus.
+type Document struct {
+	ID     string `json:"id"`
+	Leaves int    `json:"leaves"`
+}
+
+// DocumentPage is a page of documents.
+type DocumentPage struct {
+	Corpus     string     `json:"corpus"`
+	Documents  []Document `json:"documents"`
+	NextCursor string     `json:"next_cursor" doc:"where to go on; empty at the end"`
+	// More says that there are documents after these.
+	More bool `json:"-"`
+}
+
+// Builds plans, starts and stops builds.
+type Builds interface {
+	// Plan says what a build would do and cost, and makes no call.
+	Plan(ctx context.Context, corpus string) (coordinator.Estimate, error)
+	// Start starts a build or goes on with one, and returns once it is under way, or at rest. Where one runs already it is that.
+	Start(ctx context.Context, corpus string, s Start) (Build, error)
+	// Build returns a build as it is now. Only the newest of a corpus is known.
+	Build(ctx context.Context, corpus, build string) (Build, error)
+	// Stop asks a build to pause, or with cancel to end for good, and doesn't wait for it. One that rests stays as it is, unless it
+	// is to be cancelled and could have gone on.
+	Stop(ctx context.Context, corpus, build string, cancel bool) (Build, error)
+	// Collect deletes what no reader can see any more and no build needs.
+	Collect(ctx context.Context, corpus string) (Collected, error)
+}
+
+// Trees reads trees.
+type Trees interface {
+	// Nodes calls head once and then emit with each node, by (level, id). An error of either ends it and is returned. Emit
+	// doesn't keep the node.
+	Nodes(ctx context.Context, req TreeRequest, head func(TreeHead) error, emit func(*Node) error) error
+	// Texts returns the texts of nodes by id; nodes that aren't there are left out.
+	Texts(ctx context.Context, corpus string, ids []tree.ID) (map[tree.ID]string, error)
+}
+
+// Queries answers questions.
+type Queries interface {
+	Query(ctx context.Context, corpus string, q Query) (retrieve.Result, error)
+	// Ask answers from what the query finds. With on, each sentence is handed on once it is complete.
+	Ask(ctx context.Context, corpus string, q Ask, on func(answer.Sentence)) (Answer, error)
+}
+
+// Statuses tells how things are.
+type Statuses interface {
+	// Status is that of one corpus, or with "" of all.
+	Status(ctx context.Context, corpus string) (Status, error)
+}
+
+// Status is the JSON of aerie status.
+type Status struct {
+	Corpora []coordinator.Status `json:"corpora"`
+}
+
+// Service is all of it.
+type Service interface {
+	Documents
+	Builds
+	Trees
+	Queries
+	Statuses
+}

@@ -1,0 +1,55 @@
+package api
+
+import "github.com/aerie-rag/aerie/internal/tree"
+
+// Node is one node of a tree, and one line of aerie tree --output jsonl.
+type Node struct {
+	ID          tree.ID   `json:"id"`
+	Level       int       `json:"level" doc:"0 for a leaf"`
+	ClusterID   string    `json:"cluster_id"`
+	ChildIDs    []tree.ID `json:"child_ids"`
+	ParentIDs   []tree.ID `json:"parent_ids"`
+	DocumentIDs []string  `json:"document_ids" doc:"the documents under it"`
+	// DocumentID is the document of a leaf, and what a summary's tree spans.
+	DocumentID string    `json:"document_id" doc:"the document of a leaf, or of the tree that a summary is in"`
+	ChunkIndex int       `json:"chunk_index" doc:"a leaf's place in its document, from 0; -1 for a summary"`
+	Tokens     int       `json:"tokens"`
+	NLeaves    int       `json:"n_leaves"`
+	Born       int       `json:"born"`
+	Text       string    `json:"text"`
+	Vector     []float32 `json:"vector,omitempty"`
+}
+
+// TreeHead says which tree nodes are of.
+type TreeHead struct {
+	Corpus     string `json:"corpus"`
+	Generation int    `json:"generation"`
+}
+
+// TreeRequest asks for the nodes that a reader sees, by (level, id).
+type TreeRequest struct {
+	Corpus string
+	// Root, if not empty, is the node to start at: an id, the beginning of one, or a cluster id.
+	Root string
+	// Depth is how many levels to go down from Root, or from the top, those included; 0: all.
+	Depth int
+	// Text and Vectors add what is large.
+	Text, Vectors bool
+	// After is where to go on; nil: at the beginning. Limit bounds the number of nodes; 0: none.
+	After *TreePlace
+	Limit int
+}
+
+// TreePlace is the place of a node in one generation.
+type TreePlace struct {
+	Generation int     `json:"g"`
+	Level      int     `json:"l"`
+	ID         tree.ID `json:"i"`
+}
+
+// NodePage is a page of nodes.
+type NodePage struct {
+	TreeHead
+	Nodes      []Node `json:"nodes"`
+	NextCursor string `json:"next_cursor" doc:"where to go on; empty at the end"`
+}

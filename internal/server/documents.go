@@ -1,0 +1,137 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/corpus"
+	"github.com/aerie-rag/aerie/internal/ingest"
+)
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+// ndjson is the type of lines of JSON.
+const ndjson = "application/x-ndjson"
+
+type ingestInput struct {
+	CorpusPath
+	ChunkTokens int `query:"chunk_tokens" minimum:"8" maximum:"8192" doc:"size that leaves are filled up to; default: as the coordinator is configured"`
+
+	body io.Reader
+}
+
+// Resolve takes the body before anything reads it: it is a stream.
+func (in *ingestInput) Resolve(ctx huma.Context) []error {
+	in.body = ctx.BodyReader()
+	return nil
+}
+
+type documentsInput struct {
+	CorpusPath
+	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"most documents of a page"`
+	Prefix string `query:"prefix" doc:"what ids start with"`
+}
+
+type documentInput struct {
+	CorpusPath
+	Document string `path:"document" doc:"id of the document, its slashes written as %2F"`
+}
+
+type deleteInput struct {
+	CorpusPath
+	Body struct {
+		Documents []string `json:"documents" minItems:"1" doc:"ids of documents"`
+	}
+}
+
+// after is the place of a document in the list.
+type after struct {
+	ID string `json:"i"`
+}
+
+const ingestText = `The body is JSON lines, and is read as it comes. A row {"id","text","document_id"?,"chunk_index"?,"embedding"?, and flat metadata} is a ready-made
+chunk, as aerie ingest takes them. A line {"document":{"id":"a.md","text":"…","format":"text"}} is a whole document (format text or html), which is cut here.
+What is there already is kept, what has changed is replaced. If the body breaks off, what was stored stands, and the same request goes on from there.`
+
+func (s *Server) documentRoutes() {
+	lines := &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{ndjson: {Schema: &huma.Schema{Type: huma.TypeString}}}}
+	register(s, huma.Operation{
+		OperationID: "ingest-documents", Method: http.MethodPost, Path: "/v1/corpora/{corpus}/documents", Tags: []string{"documents"},
+		Summary: "Bring documents or ready-made chunks into the corpus", Description: ingestText, RequestBody: lines,
+		Errors: []int{http.StatusBadRequest, http.StatusConflict},
+	}, s.ingest)
+	register(s, huma.Operation{
+		OperationID: "list-documents", Method: http.MethodGet, Path: "/v1/corpora/{corpus}/documents", Tags: []string{"documents"},
+		Summary: "List the documents of the corpus by id", Errors: []int{http.StatusNotFound},
+	}, s.listDocuments)
+	register(s, huma.Operation{
+		OperationID: "delete-document", Method: http.MethodDelete, Path: "/v1/corpora/{corpus}/documents/{document}", Tags: []string{"documents"},
+		Summary: "Remove a document", Errors: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *documentInput) (*reply[ingest.Report], error) {
+		return s.delete(ctx, in.Corpus, in.Document)
+	})
+	register(s, huma.Operation{
+		OperationID: "delete-documents", Method: http.MethodPost, Path: "/v1/corpora/{corpus}/documents/delete", Tags: []string{"documents"},
+		Summary: "Remove several documents", Errors: []int{http.StatusNotFound},
+		Description: "Documents that aren't there are named by a problem, whose report says what was removed all the same.",
+	}, func(ctx context.Context, in *deleteInput) (*reply[ingest.Report], error) {
+		return s.delete(ctx, in.Corpus, in.Body.Documents...)
+	})
+	register(s, huma.Operation{
+		OperationID: "delete-corpus", Method: http.MethodDelete, Path: "/v1/corpora/{corpus}", Tags: []string{"documents"},
+		Summary: "Remove the corpus with all it holds", Errors: []int{http.StatusConflict},
+	}, func(ctx context.Context, in *CorpusPath) (*reply[ingest.Report], error) {
+		report, err := s.service.DeleteCorpus(ctx, in.Corpus)
+		return &reply[ingest.Report]{Status: http.StatusOK, Body: report}, err
+	})
+}
+
+func (s *Server) ingest(ctx context.Context, in *ingestInput) (*reply[ingest.Report], error) {
+	report, err := s.service.Ingest(ctx, ingest.Request{Corpus: in.Corpus, Stream: in.body, ChunkTokens: in.ChunkTokens})
+	if err != nil {
+		e := *api.Judge(err)
+		if errors.Is(err, corpus.ErrBrokenOff) {
+			e.Status, e.Hint = http.StatusBadRequest, "what was stored stands; the same request goes on from there"
+		}
+		if report.Corpus != "" {
+			e.Report = &report
+		}
+		return nil, &e
+	}
+	return &reply[ingest.Report]{Status: http.StatusOK, Body: report}, nil
+}
+
+func (s *Server) listDocuments(ctx context.Context, in *documentsInput) (*reply[api.DocumentPage], error) {
+	req := api.DocumentsRequest{Corpus: in.Corpus, Prefix: in.Prefix, Limit: in.Limit}
+	if in.Cursor != "" {
+		var at after
+		if err := readCursor(in.Cursor, &at); err != nil {
+			return nil, err
+		}
+		req.After = at.ID
+	}
+	page, err := s.service.Documents(ctx, req)
+	if err == nil && page.More {
+		page.NextCursor = cursor(after{page.Documents[len(page.Documents)-1].ID})
+	}
+	return &reply[api.DocumentPage]{Status: http.StatusOK, Body: page}, err
+}
+
+func (s *Server) delete(ctx context.Context, name string, documents ...string) (*reply[ingest.Report], error) {
+	report, err := s.service.Delete(ctx, name, documents)
+	if err != nil {
+		e := *api.Judge(err)
+		if errors.Is(err, ingest.ErrUnknown) {
+			e.Report = &report
+		}
+		return nil, &e
+	}
+	return &reply[ingest.Report]{Status: http.StatusOK, Body: report}, nil
+}

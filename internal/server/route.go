@@ -1,0 +1,96 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/aerie-rag/aerie/internal/api"
+)
+
+// CorpusPath is the part of the path that names the corpus.
+type CorpusPath struct {
+	Corpus string `path:"corpus" doc:"name of the corpus" example:"default"`
+}
+
+// reply is a body with a status.
+type reply[T any] struct {
+	Status int
+	Body   T
+}
+
+// nothing is the input of what needs none.
+type nothing struct{}
+
+// register registers an operation. Every error of the handler becomes a problem.
+func register[I, O any](s *Server, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
+	op.MaxBodyBytes, op.BodyReadTimeout = s.cfg.MaxBody, -1 // patientBody has the deadline
+	if op.Responses == nil {
+		op.Responses = map[string]*huma.Response{}
+	}
+	problem := s.api.OpenAPI().Components.Schemas.Schema(typeOf[api.Problem](), true, "Problem")
+	for _, status := range append(op.Errors, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusServiceUnavailable) {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: http.StatusText(status), Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
+		}
+	}
+	op.Errors = nil
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handler(ctx, in)
+		if err != nil {
+			return nil, s.problem(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+// problem makes any error one that goes over the wire, and logs what is this side's fault.
+func (s *Server) problem(ctx context.Context, err error) *api.Problem {
+	p := api.ProblemOf(err)
+	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
+		s.cfg.Log.Error("a request failed", "error", err)
+	}
+	return p
+}
+
+// streamed says in the description that an operation answers with something else than JSON too.
+func streamed(description string, contentTypes ...string) map[string]*huma.Response {
+	content := map[string]*huma.MediaType{}
+	for _, ct := range contentTypes {
+		content[ct] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+	}
+	return map[string]*huma.Response{"200": {Description: description, Content: content}}
+}
+
+// cursor encodes a place in a list. Nobody but the server reads it.
+func cursor(place any) string {
+	data, err := json.Marshal(place)
+	if err != nil {
+		panic("a place always encodes: " + err.Error())
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+// readCursor decodes what cursor has made.
+func readCursor(text string, place any) error {
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		err = json.Unmarshal(data, place)
+	}
+	if err != nil {
+		return api.Usagef("take next_cursor of the page before as it is", "cursor is %q, which no page has given", text)
+	}
+	return nil
+}
+
+// writeJSON writes one value and a line end.
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

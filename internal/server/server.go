@@ -1,0 +1,234 @@
+// Package server is the coordinator's HTTP side: what api.Service does, under /v1, described by OpenAPI 3.1 at
+// /v1/openapi.json and /v1/openapi.yaml.
+//
+// Bodies are JSON of the types that the command line prints; long lists are NDJSON and progress is SSE. Errors are RFC 9457
+// problems with the exit code and the hint of the command line. There is no CORS: a browser's page of another origin is
+// refused, and without a token so is a name in the Host header that isn't this machine's, because either could reach a
+// listener on loopback through the browser of somebody who works here.
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/aerie-rag/aerie/internal/api"
+)
+
+// Config says how to serve. The zero value of a field is its default.
+type Config struct {
+	// Token is what clients must send as a bearer token; "" lets everybody in who can reach the listener, which then must be on
+	// loopback.
+	Token string
+	// Version is that of the program, for the description of the API.
+	Version string
+	// MaxBody bounds a JSON body in bytes; 0 means 4 MiB. Streams of documents have no bound but that of one line, 256 MiB.
+	MaxBody int64
+	// BodyIdle is how long a request's body may stand still; 0 means a minute.
+	BodyIdle time.Duration
+	// Heartbeat is how often an event stream shows that it lives when nothing happens; 0 means 15 s.
+	Heartbeat time.Duration
+	// Look is how often a build is looked at for its events; 0 means 500 ms.
+	Look time.Duration
+	// Slow is how long a reader may take for one event before it is dropped; 0 means 10 s.
+	Slow time.Duration
+	// Log tells of failures that no client is told in full; nil: nobody.
+	Log *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxBody == 0 {
+		c.MaxBody = 4 << 20
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{{&c.BodyIdle, time.Minute}, {&c.Heartbeat, 15 * time.Second}, {&c.Look, 500 * time.Millisecond}, {&c.Slow, 10 * time.Second}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Version == "" {
+		c.Version = "devel"
+	}
+	return c
+}
+
+// Server serves one service.
+type Server struct {
+	cfg     Config
+	service api.Service
+	api     huma.API
+	mux     *http.ServeMux
+	handler http.Handler
+}
+
+// New returns a server. extra, if not nil, gets every request outside /v1, without any check: health and metrics.
+func New(cfg Config, service api.Service, extra http.Handler) *Server {
+	s := &Server{cfg: cfg.withDefaults(), service: service, mux: http.NewServeMux()}
+	s.api = humago.New(s.mux, s.describe())
+	s.statusRoutes()
+	s.documentRoutes()
+	s.buildRoutes()
+	s.treeRoutes()
+	s.queryRoutes()
+	s.mux.HandleFunc("/", s.nowhere)
+	guarded := s.guard(s.mux)
+	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if extra != nil && r.URL.Path != "/v1" && !strings.HasPrefix(r.URL.Path, "/v1/") {
+			extra.ServeHTTP(w, r)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	})
+	return s
+}
+
+// Handler returns all of it.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// OpenAPI returns the description of the API.
+func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }
+
+// stopWithin is how long Serve waits for requests in hand when its context ends.
+const stopWithin = 10 * time.Second
+
+// Serve serves a listener until ctx ends, and then what is in hand, for a few seconds. It closes the listener.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	if s.cfg.Token == "" && !onLoopback(listener.Addr()) {
+		listener.Close()
+		return fmt.Errorf("server: %s is not on loopback, so that server.token or server.token_file is required", listener.Addr())
+	}
+	streams, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	web := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return streams },
+		ErrorLog:    slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+	}
+	done := make(chan error, 1)
+	go func() { done <- web.Serve(listener) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("server: %w", err)
+	case <-ctx.Done():
+	}
+	stop() // event streams end; clients come back to whoever serves then
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	err := web.Shutdown(within)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = web.Close()
+	}
+	<-done
+	return err
+}
+
+func onLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback() // a Unix socket is guarded by its file
+}
+
+// guard lets requests in that may come in.
+func (s *Server) guard(next http.Handler) http.Handler {
+	origin := http.NewCrossOriginProtection()
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusForbidden, "a page of another origin may not use this API", "call it from a program")
+	}))
+	want := sha256.Sum256([]byte(s.cfg.Token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		if s.cfg.Token == "" && !local(r.Host) {
+			refuse(w, http.StatusForbidden, fmt.Sprintf("the host is %q, which is not a name of this machine", r.Host), "use 127.0.0.1, or set server.token")
+			return
+		}
+		if s.cfg.Token != "" {
+			token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if got := sha256.Sum256([]byte(token)); !ok || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="aerie"`)
+				refuse(w, http.StatusUnauthorized, "the coordinator wants a token, and this request has none that is right",
+					"set server.token or server.token_file, or AERIE_SERVER_TOKEN, to that of the coordinator")
+				return
+			}
+		}
+		r.Body = &patientBody{readCloser: r.Body, control: http.NewResponseController(w), idle: s.cfg.BodyIdle}
+		origin.Handler(next).ServeHTTP(w, r)
+	})
+}
+
+// local reports whether a Host header names this machine.
+func local(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = host
+	}
+	ip := net.ParseIP(strings.Trim(name, "[]"))
+	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// patientBody bounds how long a body may stand still. The bound is lifted at its end, since the connection is watched from
+// there on, and a handler may take its time.
+type patientBody struct {
+	readCloser
+	control *http.ResponseController
+	idle    time.Duration
+}
+
+type readCloser = interface {
+	Read([]byte) (int, error)
+	Close() error
+}
+
+func (b *patientBody) Read(p []byte) (int, error) {
+	b.control.SetReadDeadline(time.Now().Add(b.idle)) // what can't have a deadline has none
+	n, err := b.readCloser.Read(p)
+	if err != nil {
+		b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// describe returns what huma is to know.
+func (s *Server) describe() huma.Config {
+	cfg := huma.DefaultConfig("aerie", s.cfg.Version)
+	cfg.Info.Description = "Documents, builds, trees, queries and status of the corpora of one coordinator."
+	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "/v1/openapi", "", ""
+	cfg.CreateHooks = nil // no $schema in bodies: they are those of the command line
+	cfg.RejectUnknownQueryParameters = true
+	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	cfg.Transformers = []huma.Transformer{s.asProblem}
+	if s.cfg.Token != "" {
+		cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
+		cfg.Security = []map[string][]string{{"token": {}}}
+	}
+	return cfg
+}
+
+// schemaName names the types of other packages with theirs, since several have a Report and a Status.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	path := strings.Split(t.PkgPath(), "/")
+	pkg := path[len(path)-1]
+	if pkg == "" || pkg == "api" || pkg == "server" {
+		return name
+	}
+	return strings.ToUpper(pkg[:1]) + pkg[1:] + name
+}

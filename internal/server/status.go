@@ -1,0 +1,34 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/coordinator"
+)
+
+func (s *Server) statusRoutes() {
+	register(s, huma.Operation{
+		OperationID: "get-status", Method: http.MethodGet, Path: "/v1/status", Tags: []string{"status"},
+		Summary: "Show all corpora, their growth, what would start the next build, and the running one by level",
+	}, func(ctx context.Context, _ *nothing) (*reply[api.Status], error) {
+		status, err := s.service.Status(ctx, "")
+		return &reply[api.Status]{Status: http.StatusOK, Body: status}, err
+	})
+	register(s, huma.Operation{
+		OperationID: "get-corpus", Method: http.MethodGet, Path: "/v1/corpora/{corpus}", Tags: []string{"status"},
+		Summary: "Show one corpus", Errors: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *CorpusPath) (*reply[coordinator.Status], error) {
+		status, err := s.service.Status(ctx, in.Corpus)
+		if err != nil {
+			return nil, err
+		}
+		if len(status.Corpora) == 0 {
+			return nil, api.Missingf("aerie status lists what there is", "there is no corpus %q", in.Corpus)
+		}
+		return &reply[coordinator.Status]{Status: http.StatusOK, Body: status.Corpora[0]}, nil
+	})
+}

@@ -1,0 +1,344 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/levels"
+)
+
+// run is one build that this process works on, or has worked on last.
+type run struct {
+	corpus string
+	start  api.Start
+	began  chan struct{} // closed once build is known
+	build  string        // valid after began
+	done   chan struct{} // closed at rest
+	report coordinator.Report
+	err    error
+}
+
+// name is the id of the build, "" before it has begun.
+func (r *run) name() string {
+	if isClosed(r.began) {
+		return r.build
+	}
+	return ""
+}
+
+// keyOf is what a build keeps of the request that began it: the key, and what was asked.
+func keyOf(start api.Start) string {
+	if start.Key == "" {
+		return ""
+	}
+	key := start.Key
+	start.Key = ""
+	body, err := json.Marshal(start)
+	if err != nil {
+		panic("numbers and texts always encode: " + err.Error())
+	}
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:8]) + " " + key
+}
+
+// sameKey reports whether a kept key is that of a request. The same key with another request is an error.
+func sameKey(kept string, start api.Start) (bool, error) {
+	digest, key, _ := strings.Cut(kept, " ")
+	if start.Key == "" || key != start.Key {
+		return false, nil
+	}
+	if want, _, _ := strings.Cut(keyOf(start), " "); digest != want {
+		return false, api.Usagef("use another key for another request", "Idempotency-Key %q was used for a request with another body", start.Key)
+	}
+	return true, nil
+}
+
+// running returns the build of a corpus that this process works on; nil if there is none.
+func (s *Service) running(corpus string) *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[corpus]
+	if r == nil {
+		return nil
+	}
+	select {
+	case <-r.done:
+		return nil
+	default:
+		return r
+	}
+}
+
+// Plan says what a build would do and cost.
+func (s *Service) Plan(ctx context.Context, corpus string) (coordinator.Estimate, error) {
+	if err := checkName(corpus); err != nil {
+		return coordinator.Estimate{}, err
+	}
+	coord, err := s.deps.Builder.Coordinator(ctx, corpus)
+	if err != nil {
+		return coordinator.Estimate{}, err
+	}
+	return coord.Plan(ctx)
+}
+
+// Start starts a build, or goes on with one.
+func (s *Service) Start(ctx context.Context, corpus string, start api.Start) (api.Build, error) {
+	if err := checkName(corpus); err != nil {
+		return api.Build{}, err
+	}
+	r, fresh, err := s.claim(ctx, corpus, start)
+	if err != nil {
+		return api.Build{}, err
+	}
+	if r == nil { // another process knows the key
+		return s.newest(ctx, corpus, true)
+	}
+	select {
+	case <-r.began:
+	case <-r.done:
+	case <-ctx.Done():
+		return api.Build{}, ctx.Err()
+	}
+	if fresh {
+		s.log(r)
+	}
+	return s.shown(ctx, r, !fresh)
+}
+
+// claim returns the run that a request is for: a new one, or the one that is there.
+func (s *Service) claim(ctx context.Context, corpus string, start api.Start) (r *run, fresh bool, err error) {
+	state, err := s.deps.Builds.Load(ctx, corpus)
+	if err != nil && !errors.Is(err, levels.ErrNotFound) {
+		return nil, false, fmt.Errorf("corpus %s: %w", corpus, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := s.runs[corpus]; last != nil {
+		same, err := sameKey(keyOf(last.start), start)
+		if err != nil || same {
+			return last, false, err
+		}
+		select {
+		case <-last.done:
+		default:
+			if start.Retry {
+				return nil, false, api.Conflictf("wait until it rests; aerie status looks at it", "corpus %s is being built (%s)", corpus, cmp.Or(last.name(), "about to begin"))
+			}
+			return last, false, nil
+		}
+	}
+	if state != nil {
+		if same, err := sameKey(state.Key, start); err != nil || same {
+			return nil, false, err
+		}
+	}
+	if s.ctx.Err() != nil {
+		return nil, false, &api.Error{Err: errors.New("the coordinator is stopping"), Exit: api.ExitUnreachable, Status: http.StatusServiceUnavailable}
+	}
+	r = &run{corpus: corpus, start: start, began: make(chan struct{}), done: make(chan struct{})}
+	s.runs[corpus] = r
+	s.work.Go(func() { s.drive(r) })
+	return r, true, nil
+}
+
+// drive runs a build to its rest.
+func (s *Service) drive(r *run) {
+	defer close(r.done)
+	trigger := cmp.Or(r.start.Trigger, "command")
+	if r.start.Retry {
+		trigger = "retry"
+	}
+	began := false
+	req := coordinator.Request{
+		Force: r.start.Force, Trigger: trigger, Retry: r.start.Retry, RetryCause: r.start.Cause, Key: keyOf(r.start),
+		Began: func(build string) {
+			if !began {
+				began, r.build = true, build
+				close(r.began)
+			}
+		},
+	}
+	r.report, r.err = s.deps.Builder.Run(s.ctx, r.corpus, req, r.start.BuildRequest)
+}
+
+func (s *Service) log(r *run) {
+	s.deps.Log.Info("a build was asked for", "corpus", r.corpus, "build", r.build, "force", r.start.Force, "retry", r.start.Retry)
+}
+
+// shown is a run as it is now.
+func (s *Service) shown(ctx context.Context, r *run, attached bool) (api.Build, error) {
+	select {
+	case <-r.done:
+	default:
+		b, err := s.newest(ctx, r.corpus, attached)
+		if err != nil || b.Build != r.build || !b.Resting {
+			return b, err
+		}
+		// The state rests a moment before its process has cleaned up.
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return api.Build{}, ctx.Err()
+		}
+	}
+	switch {
+	case errors.Is(r.err, levels.ErrHeld): // another process builds
+		return s.newest(ctx, r.corpus, true)
+	case r.err != nil && r.build == "":
+		return api.Build{}, r.err
+	case r.report.Build == "" && r.err == nil:
+		return api.Build{Corpus: r.corpus, Attached: attached, Resting: true, Report: &r.report, BuildStatus: emptyStatus()}, nil
+	}
+	b, err := s.newest(ctx, r.corpus, attached)
+	if err != nil || b.Build != r.build {
+		return b, err
+	}
+	b.Resting = true
+	if r.err != nil {
+		b.Problem, b.Report = api.ProblemOf(r.err), nil
+		return b, nil
+	}
+	b.Report = &r.report
+	return b, nil
+}
+
+// emptyStatus is that of no build: nothing was to do.
+func emptyStatus() coordinator.BuildStatus {
+	return coordinator.BuildStatus{WaitingFor: []string{}, Levels: []coordinator.LevelStatus{}, Buried: []coordinator.BuriedGroup{}}
+}
+
+// newest is the newest build of a corpus as its durable state has it.
+func (s *Service) newest(ctx context.Context, corpus string, attached bool) (api.Build, error) {
+	deps := coordinator.StatusDeps{Store: s.deps.Store, Corpora: s.deps.Corpora, Builds: s.deps.Builds, Barrier: s.deps.Barrier}
+	status, err := coordinator.ReadBuild(ctx, deps, corpus, time.Now())
+	if err != nil {
+		return api.Build{}, err
+	}
+	if status == nil {
+		return api.Build{}, api.Missingf("aerie status lists what there is", "corpus %s has no build", corpus)
+	}
+	b := api.Build{Corpus: corpus, BuildStatus: *status, Attached: attached}
+	state, err := s.deps.Builds.Load(ctx, corpus)
+	if err != nil {
+		return api.Build{}, fmt.Errorf("corpus %s: %w", corpus, err)
+	}
+	if !state.Resting() || state.Build != status.Build {
+		return b, nil
+	}
+	b.Resting = true
+	coord, err := s.deps.Builder.Coordinator(ctx, corpus)
+	if err != nil {
+		return api.Build{}, err
+	}
+	report := coord.ReportOf(state)
+	b.Report = &report
+	return b, nil
+}
+
+// Build returns a build as it is now.
+func (s *Service) Build(ctx context.Context, corpus, build string) (api.Build, error) {
+	if err := checkName(corpus); err != nil {
+		return api.Build{}, err
+	}
+	s.mu.Lock()
+	r := s.runs[corpus]
+	s.mu.Unlock()
+	var b api.Build
+	var err error
+	if r != nil && r.name() == build {
+		b, err = s.shown(ctx, r, false)
+	} else {
+		b, err = s.newest(ctx, corpus, false)
+	}
+	switch {
+	case err != nil:
+		return api.Build{}, err
+	case b.Build != build:
+		return api.Build{}, api.Missingf("aerie status shows it", "corpus %s has no build %q; its newest is %s, and older ones aren't kept",
+			corpus, build, cmp.Or(b.Build, "none"))
+	}
+	return b, nil
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Stop asks a build to pause, or with cancel to end.
+func (s *Service) Stop(ctx context.Context, corpus, build string, cancel bool) (api.Build, error) {
+	b, err := s.Build(ctx, corpus, build)
+	if err != nil {
+		return api.Build{}, err
+	}
+	wish := coordinator.WishPause
+	if cancel {
+		wish = coordinator.WishCancel
+	}
+	switch {
+	case !b.Resting:
+		err = s.deps.Builds.RequestStop(ctx, corpus, build, wish+": asked for")
+	case cancel:
+		var coord *coordinator.Coordinator
+		if coord, err = s.deps.Builder.Coordinator(ctx, corpus); err == nil {
+			err = coord.Cancel(ctx, "asked for")
+		}
+	}
+	if err != nil {
+		return api.Build{}, fmt.Errorf("build %s: %w", build, err)
+	}
+	if !cancel || !b.Resting {
+		return s.Build(ctx, corpus, build)
+	}
+	return s.newest(ctx, corpus, false)
+}
+
+// checkRest refuses what must not happen beside a build.
+func (s *Service) checkRest(ctx context.Context, corpus string) error {
+	state, err := s.deps.Builds.Load(ctx, corpus)
+	if err != nil && !errors.Is(err, levels.ErrNotFound) {
+		return fmt.Errorf("corpus %s: %w", corpus, err)
+	}
+	r := s.running(corpus)
+	if r == nil && (state == nil || err != nil || state.Resting()) {
+		return nil
+	}
+	name := "about to begin"
+	if r != nil {
+		name = cmp.Or(r.name(), name)
+	} else {
+		name = state.Build
+	}
+	return api.Conflictf("aerie status looks at it; wait until it rests, or pause it", "corpus %s is being built (%s)", corpus, name)
+}
+
+// Collect deletes what no reader can see any more.
+func (s *Service) Collect(ctx context.Context, corpus string) (api.Collected, error) {
+	record, err := s.Record(ctx, corpus)
+	if err != nil {
+		return api.Collected{}, err
+	}
+	if err := s.checkRest(ctx, corpus); err != nil {
+		return api.Collected{}, err
+	}
+	coord, err := s.deps.Builder.Coordinator(ctx, corpus)
+	if err != nil {
+		return api.Collected{}, err
+	}
+	removed, err := coord.GC(ctx)
+	return api.Collected{Corpus: record.Name, Removed: removed}, err
+}

@@ -1,0 +1,90 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aerie-rag/aerie/internal/answer"
+	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/ingest"
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/retrieve"
+)
+
+// Retriever returns one that embeds queries as the corpus was embedded. Nobody knows by name which model made vectors that
+// were brought along, so there the width must do. The built-in embedder surely isn't that model: byWords then says that
+// words should be compared and not vectors. Retrievers are shared, since they remember.
+func (s *Service) Retriever(record *levels.Corpus) (r *retrieve.Retriever, byWords bool) {
+	kind, embedder := "", s.deps.Embedder
+	byWords = record.Embedder == ingest.Given && s.cfg.LexicalEmbedder
+	switch {
+	case byWords:
+		kind, embedder = fmt.Sprint("words ", record.Width), givenEmbedder{llm.Lexical{Width: record.Width}}
+	case record.Embedder == ingest.Given:
+		kind, embedder = "given", givenEmbedder{embedder}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retrievers[kind] == nil {
+		s.retrievers[kind] = retrieve.New(retrieve.Config{}, s.deps.Store, s.deps.Corpora, embedder)
+	}
+	return s.retrievers[kind], byWords
+}
+
+// givenEmbedder passes for the one that made the vectors which were brought along.
+type givenEmbedder struct{ llm.Embedder }
+
+func (givenEmbedder) Name() string { return ingest.Given }
+
+// Query answers with hits.
+func (s *Service) Query(ctx context.Context, corpus string, q api.Query) (retrieve.Result, error) {
+	req, err := q.Request(corpus)
+	if err != nil {
+		return retrieve.Result{}, err
+	}
+	record, err := s.Record(ctx, corpus)
+	if err != nil {
+		return retrieve.Result{}, err
+	}
+	retriever, byWords := s.Retriever(record)
+	byWords = byWords && q.Alpha == nil && q.Vector == nil && req.Mode != retrieve.Traversal
+	if byWords {
+		req.Alpha = 0
+	}
+	result, err := retriever.Retrieve(ctx, req)
+	if err == nil && byWords {
+		result.Notes = append(result.Notes, fmt.Sprintf("corpus %s holds vectors that were brought along, and embeddings doesn't name their model: "+
+			"the query is compared by its words", corpus))
+	}
+	return result, err
+}
+
+// Ask answers from what the query finds.
+func (s *Service) Ask(ctx context.Context, corpus string, q api.Ask, on func(answer.Sentence)) (api.Answer, error) {
+	cfg := s.cfg.Answer
+	cfg.Floor = answer.Floor(s.deps.Embedder.Name())
+	if q.MinSimilarity != nil {
+		cfg.Floor = *q.MinSimilarity
+	}
+	if !(cfg.Floor >= -1 && cfg.Floor <= 1) {
+		return api.Answer{}, api.Usagef("", "min_similarity is %v; it must be between -1 (none) and 1", cfg.Floor)
+	}
+	found, err := s.Query(ctx, corpus, q.Query)
+	if err != nil {
+		return api.Answer{}, err
+	}
+	a, err := answer.New(cfg, s.deps.Model, s.deps.Counter).Answer(ctx, found, on)
+	if err != nil {
+		return api.Answer{}, err
+	}
+	result := api.Answer{Answer: a, Explain: found.Explain}
+	if s.cfg.Price == nil || a.Calls == 0 {
+		return result, nil
+	}
+	if price, ok := s.cfg.Price(a.Model); ok {
+		result.Cost = price.Of(mapreduce.Usage{InputTokens: a.InputTokens, OutputTokens: a.OutputTokens})
+	}
+	return result, nil
+}

@@ -1,0 +1,167 @@
+// Package service is what aerie does, over the contracts of store, state and queue: documents, builds, trees, queries and status
+// as [api.Service] has them. The command line works on it in the embedded mode, and a coordinator serves it.
+//
+// It holds no adapter and starts nothing by itself but the builds that it is asked for, each in a goroutine that Close waits for.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/answer"
+	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/config"
+	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/ingest"
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/store"
+)
+
+// Config says how a service works.
+type Config struct {
+	// Place names where corpora are, for sentences such as "there is no corpus x in PLACE"; "" leaves that out.
+	Place string
+	// Ingest says how documents are cut and embedded. Its BuildOpen is the service's own.
+	Ingest ingest.Config
+	// Rule decides when builds are due.
+	Rule levels.Rule
+	// LexicalEmbedder says that the embedder is the built-in one, which surely didn't make vectors that were brought along.
+	LexicalEmbedder bool
+	// Answer says how to answer; its Floor is that of the embedder unless a question has its own.
+	Answer answer.Config
+	// Price returns what a model costs; nil, or ok false: not known.
+	Price func(model string) (price coordinator.Price, ok bool)
+}
+
+// Deps are what a service works with. Model may be nil: then answers quote. Builder may be nil in a service that only reads.
+type Deps struct {
+	Store    store.Store
+	Corpora  levels.Corpora
+	Builds   levels.Builds
+	Barrier  levels.Barrier
+	Embedder llm.Embedder // of leaves and queries
+	Model    answer.Model // of answers
+	Counter  mapreduce.Counter
+	Builder  Builder
+	Log      *slog.Logger
+}
+
+// Builder does the work of builds. Its methods may be called from many goroutines; for one corpus, Run is called by one at a time.
+type Builder interface {
+	// Run builds until the build rests, as coordinator.Build does, with the budget of s. When ctx ends the build rests or is given up
+	// for another process to go on with.
+	Run(ctx context.Context, corpus string, req coordinator.Request, s api.BuildRequest) (coordinator.Report, error)
+	// Coordinator returns one that plans, reports, cancels and collects.
+	Coordinator(ctx context.Context, corpus string) (*coordinator.Coordinator, error)
+	// Purge removes the tasks and plans of a build whose corpus is about to be deleted.
+	Purge(ctx context.Context, corpus, build string) error
+}
+
+// Service implements api.Service.
+type Service struct {
+	cfg  Config
+	deps Deps
+	ctx  context.Context // of the builds; it lives until Close
+	stop context.CancelFunc
+	work sync.WaitGroup
+
+	mu         sync.Mutex
+	runs       map[string]*run // newest by corpus
+	gates      map[string]chan struct{}
+	retrievers map[string]*retrieve.Retriever // by kind of embedder
+	views      views
+}
+
+var _ api.Service = (*Service)(nil)
+
+// New returns a service. Close it.
+func New(cfg Config, deps Deps) *Service {
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	return &Service{
+		cfg: cfg, deps: deps, ctx: ctx, stop: stop, runs: map[string]*run{}, gates: map[string]chan struct{}{},
+		retrievers: map[string]*retrieve.Retriever{},
+	}
+}
+
+// Close ends the builds that the service runs, as their Builder does when its context ends, and waits for them.
+func (s *Service) Close() {
+	s.stop()
+	s.work.Wait()
+}
+
+// errMoved: a cursor is of a tree that is no more.
+var errMoved = errors.New("the tree that the cursor belongs to was replaced by a newer generation")
+
+// corpusName is what config allows for the key corpus.
+var corpusName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// checkName refuses a corpus that can't be.
+func checkName(corpus string) error {
+	if corpusName.MatchString(corpus) {
+		return nil
+	}
+	return api.Usagef("", `corpus is %q; it must be 1 to 64 letters (a-z, A-Z), digits, "-" or "_", and start with a letter or digit`, corpus)
+}
+
+func (s *Service) in() string {
+	if s.cfg.Place == "" {
+		return ""
+	}
+	return " in " + s.cfg.Place
+}
+
+// Record returns the record of a corpus. One that isn't there is an error that names the nearest.
+func (s *Service) Record(ctx context.Context, corpus string) (*levels.Corpus, error) {
+	if err := checkName(corpus); err != nil {
+		return nil, err
+	}
+	record, err := s.deps.Corpora.Load(ctx, corpus)
+	if !errors.Is(err, levels.ErrNotFound) {
+		return record, err
+	}
+	names, err := s.deps.Corpora.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, api.Missingf("aerie ingest PATH brings text in", "there is no corpus %q%s yet", corpus, s.in())
+	}
+	return nil, api.Missingf("aerie status lists them", "there is no corpus %q%s; did you mean %q?", corpus, s.in(), config.Nearest(corpus, names))
+}
+
+// Status tells how one corpus is, or with "" all of them.
+func (s *Service) Status(ctx context.Context, corpus string) (api.Status, error) {
+	result := api.Status{Corpora: []coordinator.Status{}}
+	names := []string{corpus}
+	if corpus == "" {
+		var err error
+		if names, err = s.deps.Corpora.List(ctx); err != nil {
+			return result, fmt.Errorf("reading the corpora: %w", err)
+		}
+	} else if _, err := s.Record(ctx, corpus); err != nil {
+		return result, err
+	}
+	deps := coordinator.StatusDeps{Store: s.deps.Store, Corpora: s.deps.Corpora, Builds: s.deps.Builds, Barrier: s.deps.Barrier}
+	for _, name := range names {
+		one, err := coordinator.ReadStatus(ctx, deps, name, s.cfg.Rule, time.Now())
+		if errors.Is(err, levels.ErrNotFound) {
+			continue // deleted between the list and here
+		}
+		if err != nil {
+			return result, err
+		}
+		result.Corpora = append(result.Corpora, one)
+	}
+	return result, nil
+}

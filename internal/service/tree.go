@@ -1,0 +1,258 @@
+package service
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// shape is what of a node is held for the whole tree.
+type shape struct {
+	id                tree.ID
+	level             int
+	document          string
+	index             int
+	children, parents []*shape
+}
+
+// view is the tree of one generation.
+type view struct {
+	corpus     string
+	generation int
+	all        []*shape // by (level, id)
+	byID       map[tree.ID]*shape
+}
+
+// views remembers the view that was read last, for who reads a tree page by page.
+type views struct {
+	mu   sync.Mutex
+	last *view
+	at   int64 // Changes of the corpus
+}
+
+// view reads the shape of the current generation's tree, without texts.
+func (s *Service) view(ctx context.Context, corpus string, remember bool) (*view, error) {
+	record, err := s.Record(ctx, corpus)
+	if err != nil {
+		return nil, err
+	}
+	if !remember {
+		return s.readView(ctx, record)
+	}
+	s.views.mu.Lock()
+	defer s.views.mu.Unlock()
+	if v := s.views.last; v != nil && v.corpus == record.Name && v.generation == record.Generation && s.views.at == record.Changes {
+		return v, nil
+	}
+	v, err := s.readView(ctx, record)
+	if err == nil {
+		s.views.last, s.views.at = v, record.Changes
+	}
+	return v, err
+}
+
+func (s *Service) readView(ctx context.Context, record *levels.Corpus) (*view, error) {
+	v := &view{corpus: record.Name, generation: record.Generation, byID: map[tree.ID]*shape{}}
+	kids := map[*shape][]tree.ID{}
+	err := s.deps.Store.Each(ctx, record.Name, store.AnyLevel().VisibleAt(record.Generation), store.Fields{}, func(n *tree.Node) error {
+		x := &shape{id: n.ID, level: n.Level, document: n.DocumentID, index: n.ChunkIndex}
+		v.all = append(v.all, x)
+		v.byID[n.ID] = x
+		if n.Level > 0 {
+			x.index = -1
+			kids[x] = n.Children
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(v.all, func(a, b *shape) int {
+		if a.level != b.level {
+			return a.level - b.level
+		}
+		return a.id.Compare(b.id)
+	})
+	for _, x := range v.all {
+		for _, id := range kids[x] {
+			if child := v.byID[id]; child != nil {
+				x.children = append(x.children, child)
+				child.parents = append(child.parents, x)
+			}
+		}
+	}
+	return v, nil
+}
+
+// find looks a node up by what a person may type.
+func (v *view) find(name string) (*shape, error) {
+	var found []*shape
+	for _, s := range v.all {
+		n := tree.Node{ID: s.id, Level: s.level}
+		if strings.EqualFold(n.ClusterID(), name) || strings.HasPrefix(s.id.String(), strings.ToLower(name)) {
+			found = append(found, s)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return nil, api.Missingf("aerie tree prints ids", "--root is %q; generation %d of %s has no such node", name, v.generation, v.corpus)
+	}
+	return nil, api.Usagef("type more of it", "--root is %q; %d nodes start with that", name, len(found))
+}
+
+// under returns the nodes within depth levels of the given ones, those included, by (level, id). Depth 0 is no bound.
+func (v *view) under(roots []*shape, depth int) []*shape {
+	in := map[*shape]bool{}
+	at := roots
+	for d := 0; len(at) > 0 && (depth == 0 || d < depth); d++ {
+		var next []*shape
+		for _, x := range at {
+			if !in[x] {
+				in[x] = true
+				next = append(next, x.children...)
+			}
+		}
+		at = next
+	}
+	return slices.DeleteFunc(slices.Clone(v.all), func(s *shape) bool { return !in[s] })
+}
+
+// chosen returns the nodes that a request is for.
+func (v *view) chosen(req api.TreeRequest) ([]*shape, error) {
+	list := v.all
+	switch {
+	case req.Root != "":
+		root, err := v.find(req.Root)
+		if err != nil {
+			return nil, err
+		}
+		list = v.under([]*shape{root}, req.Depth)
+	case req.Depth > 0:
+		var top []*shape
+		for _, x := range v.all {
+			if len(x.parents) == 0 && (x.level > 0 || v.generation == 0) {
+				top = append(top, x)
+			}
+		}
+		list = v.under(top, req.Depth)
+	}
+	if p := req.After; p != nil {
+		if p.Generation != v.generation {
+			return nil, &api.Error{
+				Err: errMoved, Hint: "begin again without a cursor", Exit: api.ExitFailed, Status: http.StatusGone,
+			}
+		}
+		at, _ := slices.BinarySearchFunc(list, p, func(x *shape, p *api.TreePlace) int {
+			if x.level != p.Level {
+				return x.level - p.Level
+			}
+			if c := x.id.Compare(p.ID); c != 0 {
+				return c
+			}
+			return -1 // the place itself was read
+		})
+		list = list[at:]
+	}
+	if req.Limit > 0 && len(list) > req.Limit {
+		list = list[:req.Limit]
+	}
+	return list, nil
+}
+
+// Nodes hands on the nodes that a request is for. A node that is gone meanwhile is left out.
+func (s *Service) Nodes(ctx context.Context, req api.TreeRequest, head func(api.TreeHead) error, emit func(*api.Node) error) error {
+	v, err := s.view(ctx, req.Corpus, req.After != nil || req.Limit > 0)
+	if err != nil {
+		return err
+	}
+	list, err := v.chosen(req)
+	if err != nil {
+		return err
+	}
+	if err := head(api.TreeHead{Corpus: v.corpus, Generation: v.generation}); err != nil {
+		return err
+	}
+	documents := documentsUnder{}
+	for page := range slices.Chunk(list, 512) {
+		ids := make([]tree.ID, len(page))
+		for i, x := range page {
+			ids[i] = x.id
+		}
+		read, err := s.deps.Store.Get(ctx, v.corpus, ids, store.Fields{Text: req.Text, Vector: req.Vectors})
+		if err != nil {
+			return err
+		}
+		for i := range read {
+			n := &read[i]
+			x := v.byID[n.ID]
+			err := emit(&api.Node{
+				ID: n.ID, Level: n.Level, ClusterID: n.ClusterID(), ChildIDs: idsOf(x.children), ParentIDs: idsOf(x.parents),
+				DocumentIDs: documents.of(x), DocumentID: x.document, ChunkIndex: x.index, Tokens: n.Tokens, NLeaves: n.NLeaves, Born: n.Born,
+				Text: n.Text, Vector: n.Vector,
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Texts returns the texts of nodes.
+func (s *Service) Texts(ctx context.Context, corpus string, ids []tree.ID) (map[tree.ID]string, error) {
+	record, err := s.Record(ctx, corpus)
+	if err != nil {
+		return nil, err
+	}
+	texts := make(map[tree.ID]string, len(ids))
+	for page := range slices.Chunk(ids, 512) {
+		read, err := s.deps.Store.Get(ctx, corpus, page, store.Fields{Text: true})
+		if err != nil {
+			return nil, err
+		}
+		for i := range read {
+			if read[i].VisibleAt(record.Generation) {
+				texts[read[i].ID] = read[i].Text
+			}
+		}
+	}
+	return texts, nil
+}
+
+func idsOf(list []*shape) []tree.ID {
+	ids := make([]tree.ID, len(list))
+	for i, s := range list {
+		ids[i] = s.id
+	}
+	slices.SortFunc(ids, tree.ID.Compare)
+	return ids
+}
+
+// documentsUnder remembers which documents stand under each summary.
+type documentsUnder map[*shape][]string
+
+func (d documentsUnder) of(s *shape) []string {
+	if s.level == 0 {
+		return []string{s.document}
+	}
+	if known, ok := d[s]; ok {
+		return known
+	}
+	all := []string{}
+	for _, child := range s.children {
+		all = append(all, d.of(child)...)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	d[s] = all
+	return all
+}
