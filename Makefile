@@ -49,6 +49,14 @@ race: need-go need-cc ## all tests with the race detector
 test-stack: need-go need-redis ## the adapters' tests on real servers: redis-server, Weaviate (built once, into .cache)
 	$(GO) test -tags stack -timeout 30m ./internal/redisstate/... ./internal/weaviate/...
 
+.PHONY: stack
+stack: need-go need-redis build ## start NATS, Redis and Weaviate here, and write .stack/aerie.yaml for them
+	@$(GO) run ./internal/stack/run up .stack
+
+.PHONY: stack-stop
+stack-stop: need-go ## stop what make stack has started
+	@$(GO) run ./internal/stack/run down .stack
+
 .PHONY: need-redis
 need-redis:
 	@command -v redis-server >/dev/null || { \

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
@@ -29,6 +32,10 @@ type Request struct {
 	// Settle, if not nil, is called before a stop is recorded: workers of this process finish or give back
 	// what they have in hand.
 	Settle func()
+	// HandOver leaves a build running when ctx ends, for another coordinator to go on with, where it would be paused.
+	HandOver bool
+	// Detach returns as soon as the build has begun. Another coordinator goes on with it.
+	Detach bool
 }
 
 // Build brings the corpus's tree up to date: it resumes a build that was interrupted, starts one if the growth rule or
@@ -60,9 +67,7 @@ type run struct {
 
 	state   *levels.State
 	lineage *lineage
-	settle  func()
-	key     string
-	began   func(build string)
+	req     Request
 }
 
 func (c *Coordinator) acquire(ctx context.Context) (*run, error) {
@@ -70,11 +75,20 @@ func (c *Coordinator) acquire(ctx context.Context) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	lease, err := c.deps.Builds.Acquire(ctx, c.cfg.Corpus, c.cfg.Holder, c.cfg.LeaseTTL, record.Epoch)
+	// The record and the state outlive what gives out epochs, and know the newest that mattered.
+	floor := record.Epoch
+	state, err := c.deps.Builds.Load(ctx, c.cfg.Corpus)
+	switch {
+	case err == nil:
+		floor = max(floor, state.Epoch)
+	case !errors.Is(err, levels.ErrNotFound):
+		return nil, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
+	}
+	lease, err := c.deps.Builds.Acquire(ctx, c.cfg.Corpus, c.cfg.Holder, c.cfg.LeaseTTL, floor)
 	if err != nil {
 		return nil, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
 	}
-	r := &run{Coordinator: c, lease: lease, settle: func() {}, began: func(string) {}}
+	r := &run{Coordinator: c, lease: lease}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.beat.Go(r.renew)
 	c.deps.Observer.Lease(c.cfg.Corpus, LeaseTaken)
@@ -132,13 +146,7 @@ func settling(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // build decides what to do, does it, and reports.
 func (r *run) build(req Request) (Report, error) {
-	if req.Settle != nil {
-		r.settle = req.Settle
-	}
-	if req.Began != nil {
-		r.began = req.Began
-	}
-	r.key = req.Key
+	r.req = req
 	record, leaves, err := r.corpus(r.ctx)
 	if err != nil {
 		return Report{}, err
@@ -197,13 +205,45 @@ func (r *run) start(record *levels.Corpus, req Request, d levels.Decision) (Repo
 	r.state = &levels.State{
 		Corpus: r.cfg.Corpus, Build: newBuildID(now), Generation: record.Generation + 1, Recipe: r.cfg.Recipe,
 		Config: r.configDigest(), Trigger: why, MaxDepth: r.cfg.MaxDepth, Status: levels.Running, Started: now,
-		Key: r.key,
+		Key: r.req.Key,
 	}
 	if err := r.save(r.ctx); err != nil {
 		return Report{}, err
 	}
 	r.say("build %s starts toward generation %d", r.state.Build, r.state.Generation)
 	return r.drive()
+}
+
+// books tells whoever keeps the budget what the build has spent.
+func (r *run) books() error {
+	if r.deps.Books == nil {
+		return nil
+	}
+	spent, err := r.spent()
+	if err == nil {
+		err = r.deps.Books(r.ctx, r.state.Build, spent)
+	}
+	if err != nil {
+		return fmt.Errorf("coordinator: build %s: the budget: %w", r.state.Build, err)
+	}
+	return nil
+}
+
+// spent sums the usage of all levels. Barriers know better than the record, which is written at transitions only.
+func (r *run) spent() (mapreduce.Usage, error) {
+	var spent mapreduce.Usage
+	for _, l := range r.state.Levels {
+		usage := l.Usage
+		count, err := r.deps.Barrier.Count(r.ctx, r.of(l.Level))
+		switch {
+		case err == nil && count.Usage.Calls > usage.Calls:
+			usage = count.Usage
+		case err != nil && !errors.Is(err, levels.ErrNotOpen):
+			return spent, err
+		}
+		spent = spent.Add(usage)
+	}
+	return spent, nil
 }
 
 func (r *run) resume() (Report, error) {
@@ -222,10 +262,10 @@ func (r *run) resume() (Report, error) {
 
 // keep keeps the key of the request that goes on with a build.
 func (r *run) keep() error {
-	if r.key == "" || r.key == r.state.Key {
+	if r.req.Key == "" || r.req.Key == r.state.Key {
 		return nil
 	}
-	r.state.Key = r.key
+	r.state.Key = r.req.Key
 	return r.save(r.ctx)
 }
 
@@ -234,14 +274,22 @@ func (r *run) drive() (Report, error) {
 	if err := r.keep(); err != nil {
 		return Report{}, err
 	}
-	r.began(r.state.Build)
+	if r.req.Began != nil {
+		r.req.Began(r.state.Build)
+	}
+	if r.req.Detach {
+		return r.report(), nil
+	}
+	if err := r.books(); err != nil {
+		return Report{}, err
+	}
 	ready := r.state.Next()
 	if ready.Do == levels.AwaitLevel {
 		// Whatever happened while nobody watched: compare with the facts before waiting on them.
 		ready = levels.Ready{Do: levels.PublishLevel, Level: ready.Level}
 	}
 	for ready.Do != levels.Rest {
-		event, err := r.do(ready)
+		event, err := r.patiently(ready)
 		if err == nil {
 			ready, err = r.step(event)
 		}
@@ -258,6 +306,31 @@ func (r *run) drive() (Report, error) {
 		}
 	}
 	return r.report(), nil
+}
+
+// patiently does what the state says, and again while a server that it needs is away: nothing of it is lost by waiting,
+// and everything may be repeated. It ends with the lease, which can't be renewed while its own place is away.
+func (r *run) patiently(ready levels.Ready) (levels.Event, error) {
+	const most = 10 * time.Second
+	for pause := r.cfg.Poll; ; pause = min(2*pause, most) {
+		event, err := r.do(ready)
+		if err == nil || !away(err) || r.ctx.Err() != nil {
+			return event, err
+		}
+		r.deps.Log.Warn("a server is away, trying again", "corpus", r.cfg.Corpus, "build", r.state.Build, "error", err)
+		r.setDoing("waiting for a server: " + err.Error())
+		select {
+		case <-r.ctx.Done():
+			return nil, r.ctx.Err()
+		case <-time.After(pause):
+		}
+		r.setDoing("")
+	}
+}
+
+// away reports whether an error says that a server can't be reached.
+func away(err error) bool {
+	return errors.Is(err, queue.ErrUnavailable) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, levels.ErrUnavailable)
 }
 
 func (r *run) do(ready levels.Ready) (levels.Event, error) {
@@ -320,9 +393,14 @@ func (r *run) stopOn(cause error) error {
 		if lost := context.Cause(r.ctx); !errors.Is(lost, context.Canceled) && !errors.Is(lost, context.DeadlineExceeded) {
 			return lost
 		}
+		if r.req.HandOver {
+			return cause
+		}
 		stop = levels.Stopped{Status: levels.Paused, Why: "interrupted"}
 	}
-	r.settle()
+	if r.req.Settle != nil {
+		r.req.Settle()
+	}
 	ctx, cancel := settling(r.ctx)
 	defer cancel()
 	r.countAtRest(ctx)

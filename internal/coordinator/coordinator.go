@@ -22,6 +22,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/clustering"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/mapreduce"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -87,6 +88,8 @@ type Deps struct {
 	Journal llm.Journal // forgets attempts when buried tasks run again
 	Cluster clustering.Func
 	Dry     Dry // foresees the calls of a cluster, for Plan
+	// Books is told what a build has spent, whenever one starts or goes on; nil where nobody keeps a budget.
+	Books func(ctx context.Context, build string, spent mapreduce.Usage) error
 	// Events is told in one sentence of each step of a build, as it happens.
 	Events   func(string)
 	Observer Observer

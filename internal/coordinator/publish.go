@@ -175,6 +175,15 @@ func (r *run) awaitLevel(level int) (levels.Event, error) {
 	defer tick.Stop()
 	for {
 		event, err := r.lookAt(level)
+		if errors.Is(err, levels.ErrNotOpen) {
+			// Its place has lost the barrier; the facts that it is made from are elsewhere.
+			r.deps.Log.Warn("a barrier is lost, making it anew", "corpus", r.cfg.Corpus, "build", r.state.Build, "level", level)
+			lost, err := r.publishLevel(level)
+			if _, published := lost.(levels.LevelPublished); err != nil || !published {
+				return lost, err
+			}
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -30,6 +30,8 @@ type Options struct {
 	Env []string
 	// Log receives what a build of the server says. Nil discards it.
 	Log io.Writer
+	// Detached lets the server outlive this process, in a session of its own: a Ctrl-C here doesn't reach it.
+	Detached bool
 }
 
 // Server is a Weaviate that runs on this machine.
@@ -100,6 +102,7 @@ func launch(ctx context.Context, binary string, o Options) (*Server, error) {
 	s.cmd = exec.Command(binary, args...)
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = o.Folder, log, log
 	s.cmd.Env = append(os.Environ(), environment(o, ports)...)
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: o.Detached}
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("weaviatetest: %w", err)
 	}
