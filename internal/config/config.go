@@ -187,6 +187,10 @@ type Server struct {
 	Listen string `key:"listen"`
 	// URL makes every command of aerie a client of that coordinator; empty works on the home.
 	URL string `key:"url"`
+	// Token is what the coordinator's clients must send, and what aerie sends; empty is none, which Listen must be on loopback for.
+	Token Secret `key:"token"`
+	// TokenFile names a file that holds the token; a relative path in aerie.yaml starts at its folder.
+	TokenFile string `key:"token_file"`
 }
 
 // Worker is the worker daemon's own.

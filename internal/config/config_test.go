@@ -67,6 +67,31 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestCheckListen: a listener that others can reach wants a token.
+func TestCheckListen(t *testing.T) {
+	const token = "0123456789abcdef"
+	for _, c := range []struct {
+		listen string
+		token  Secret
+		ok     bool
+	}{
+		{"127.0.0.1:7744", "", true}, {"localhost:7744", "", true}, {"[::1]:7744", "", true},
+		{":7744", "", false}, {"0.0.0.0:7744", "", false}, {"10.0.0.7:7744", "", false}, {"coordinator:7744", "", false},
+		{":7744", token, true}, {"0.0.0.0:7744", token, true},
+	} {
+		err := (&Server{Listen: c.listen, Token: c.token}).CheckListen()
+		if (err == nil) != c.ok {
+			t.Errorf("%s with token %q: %v", c.listen, c.token.Reveal(), err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "server.token") {
+			t.Errorf("%s: %v", c.listen, err)
+		}
+	}
+	if _, _, err := Load(Options{Env: []string{"AERIE_SERVER_TOKEN=guess-me"}}); err == nil || strings.Contains(err.Error(), "guess-me") {
+		t.Errorf("a short token: %v", err)
+	}
+}
+
 // write puts a file into a fresh folder and returns its path.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
@@ -120,7 +145,7 @@ func TestEveryKeyFromEverywhere(t *testing.T) {
 	root := map[string]any{}
 	want := map[string]string{}
 	for _, k := range Keys() {
-		if k.Secret || strings.HasSuffix(k.Name, "api_key_file") {
+		if k.Secret || strings.HasSuffix(k.Name, "_file") {
 			continue // TestSecrets
 		}
 		value, ok := other[k.Name]

@@ -71,8 +71,10 @@ var usage = map[string]string{
 	"store.api_key_file": "file that holds the key; relative to this file",
 	"store.compat":       "write the names of other systems too: helix, llama_index",
 
-	"server.listen": "coordinator: HTTP API, /healthz, /readyz, /metrics",
-	"server.url":    "makes every command a client of that coordinator",
-	"worker.listen": "worker: /healthz, /readyz, /metrics; empty: none",
-	"worker.grace":  "time to finish on SIGTERM",
+	"server.listen":     "coordinator: HTTP API, /healthz, /readyz, /metrics",
+	"server.url":        "makes every command a client of that coordinator",
+	"server.token":      "clients must send it; or token_file; or AERIE_SERVER_TOKEN; required unless listen is on loopback",
+	"server.token_file": "file that holds the token; relative to this file",
+	"worker.listen":     "worker: /healthz, /readyz, /metrics; empty: none",
+	"worker.grace":      "time to finish on SIGTERM",
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -184,6 +185,21 @@ func (l *Limits) validate() error {
 	)
 }
 
+// minTokenLength is the least that can't be guessed in passing.
+const minTokenLength = 16
+
+// CheckListen returns an *Error if the coordinator's listener would let anybody in: it must be on loopback, or want a token.
+func (s *Server) CheckListen() error {
+	host, _, err := net.SplitHostPort(s.Listen)
+	if err != nil || s.Token != "" {
+		return hostPort("server.listen", s.Listen, false)
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return missing("server.token", fmt.Sprintf("server.listen is %s, which others can reach; set server.token or server.token_file, or listen on 127.0.0.1", s.Listen))
+}
+
 func (c *Config) validateFleet() error {
 	if err := cmp.Or(
 		address("queue.url", c.Queue.URL, "nats", "tls", "ws", "wss"),
@@ -196,6 +212,9 @@ func (c *Config) validateFleet() error {
 		atLeastDuration("worker.grace", c.Worker.Grace, time.Second),
 	); err != nil {
 		return err
+	}
+	if n := len(c.Server.Token.Reveal()); n > 0 && n < minTokenLength {
+		return wrongly("server.token", mask, "it must have at least %d characters; `openssl rand -hex 32` makes one", minTokenLength)
 	}
 	for _, name := range c.Store.Compat {
 		if err := oneOf("store.compat", name, "helix", "llama_index"); err != nil {
