@@ -79,8 +79,10 @@ func (h *home) drive(ctx context.Context, req coordinator.Request) (coordinator.
 	var working, side sync.WaitGroup
 	working.Go(func() { _ = work.Run(workCtx) }) // returns nil by its contract
 	reporter := coordinator.Reporter{Coordinator: coord, Hand: func() (int, int, []string) {
-		running, level := work.Hand()
-		return running, level, m.waiting()
+		for _, h := range work.Hand() { // all of one build
+			return h.Running, h.Level, m.waiting()
+		}
+		return 0, 0, m.waiting()
 	}}
 	side.Go(func() { reporter.Run(sideCtx) })
 	side.Go(func() { show.run(sideCtx) })

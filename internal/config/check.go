@@ -56,6 +56,13 @@ func notNegative[T int | float64 | Bytes](key string, value T, zero string) erro
 	return nil
 }
 
+func share(key string, value float64) error {
+	if !(value >= 0 && value <= 1) {
+		return wrong(key, value, "from 0 to 1")
+	}
+	return nil
+}
+
 // endpoint checks what provider openai needs.
 func endpoint(section, provider, base, model string) error {
 	if provider == "openai" {

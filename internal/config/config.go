@@ -130,6 +130,9 @@ type Build struct {
 	Slots int `key:"slots"`
 	// MaxAttempts is how often a task may fail before it is buried, at least 1.
 	MaxAttempts int `key:"max_attempts"`
+	// MaxBuried is the share of a level's tasks that may be buried and the level go on without them, 0 to 1. With 0 the
+	// build stops as degraded, keeps all it has, and `aerie retry --failed` goes on.
+	MaxBuried float64 `key:"max_buried"`
 	// MaxTokens and MaxCost are the budget of one build, input and output together; 0 is none.
 	MaxTokens int     `key:"max_tokens"`
 	MaxCost   float64 `key:"max_cost"`
@@ -159,12 +162,35 @@ type Limits struct {
 type Queue struct {
 	// URL is nats://…, several with commas; empty is in this process, on disk.
 	URL string `key:"url"`
+	// CredentialsFile is a .creds file (JWT and seed); NKeyFile one with the seed of an nkey. One of them at most.
+	CredentialsFile string `key:"credentials_file"`
+	NKeyFile        string `key:"nkey_file"`
+	// CAFile names a PEM file of the authority that the server's certificate is checked against, instead of the system's;
+	// CertFile and KeyFile those of this client's certificate, both or none. Any of them makes the connection TLS.
+	CAFile   string `key:"ca_file"`
+	CertFile string `key:"cert_file"`
+	KeyFile  string `key:"key_file"`
+	// Replicas of each stream: 1, 3 or 5.
+	Replicas int `key:"replicas"`
+	// AckWait is how long a task stays with a worker that gives no sign of life, at least 500ms.
+	AckWait time.Duration `key:"ack_wait"`
+	// MaxInHand bounds the tasks in hand over all workers, from 1: workers × slots × 1.25, and room for tasks that wait
+	// before they are tried again.
+	MaxInHand int `key:"max_in_hand"`
 }
 
 // State is where builds and barriers are kept.
 type State struct {
-	// URL is redis://… or rediss://…; empty is SQLite in the home.
+	// URL is redis://… or rediss://…; empty is SQLite in the home. Several servers of a cluster stand with commas.
 	URL string `key:"url"`
+	// User and Password win over those of the URL. Load fills Password from PasswordFile.
+	User         string `key:"user"`
+	Password     Secret `key:"password"`
+	PasswordFile string `key:"password_file"`
+	// CAFile, CertFile and KeyFile are as in [Queue]; only with rediss://.
+	CAFile   string `key:"ca_file"`
+	CertFile string `key:"cert_file"`
+	KeyFile  string `key:"key_file"`
 }
 
 // Store is where nodes are kept.
@@ -177,6 +203,16 @@ type Store struct {
 	APIKey Secret `key:"api_key"`
 	// APIKeyFile names a file that holds the key.
 	APIKeyFile string `key:"api_key_file"`
+	// CAFile, CertFile and KeyFile are as in [Queue]; only with https://.
+	CAFile   string `key:"ca_file"`
+	CertFile string `key:"cert_file"`
+	KeyFile  string `key:"key_file"`
+	// Tenant makes collections multi-tenant and works within this tenant; empty is without tenants.
+	Tenant string `key:"tenant"`
+	// Replicas is the replication factor of new collections; 0 is the server's default.
+	Replicas int `key:"replicas"`
+	// Consistency is ONE, QUORUM or ALL; empty is the server's default.
+	Consistency string `key:"consistency"`
 	// Compat lists other systems whose property names are written too: helix, llama_index.
 	Compat []string `key:"compat"`
 }
@@ -185,6 +221,8 @@ type Store struct {
 type Server struct {
 	// Listen is host:port of the coordinator.
 	Listen string `key:"listen"`
+	// Lease is how long a coordinator that gives no sign of life keeps the builds that it runs, at least 1s.
+	Lease time.Duration `key:"lease"`
 	// URL makes every command of aerie a client of that coordinator; empty works on the home.
 	URL string `key:"url"`
 	// Token is what the coordinator's clients must send, and what aerie sends; empty is none, which Listen must be on loopback for.
@@ -219,7 +257,8 @@ func Default() *Config {
 			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, MinChunks: 5, Slots: 8, MaxAttempts: 5,
 			TimeZone: "UTC",
 		},
-		Server: Server{Listen: "127.0.0.1:7744"},
+		Queue:  Queue{Replicas: 1, AckWait: 60 * time.Second, MaxInHand: 1024},
+		Server: Server{Listen: "127.0.0.1:7744", Lease: 15 * time.Second},
 		Worker: Worker{Listen: "127.0.0.1:7745", Grace: 60 * time.Second},
 	}
 }

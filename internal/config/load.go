@@ -144,7 +144,8 @@ func readFlags(cfg *Config, origins Origins, flags map[string]Flag) error {
 	return nil
 }
 
-// readKeyFiles reads the files that hold secrets. Of a key and a key file the one from the stronger source
+// readKeyFiles makes the names of files relative to the folder of the configuration file that names them, and reads the files
+// that hold secrets. Of a key and a key file the one from the stronger source
 // counts; two from the same source contradict each other.
 func readKeyFiles(cfg *Config, origins Origins, folder string) error {
 	for _, k := range Keys() {
@@ -156,8 +157,16 @@ func readKeyFiles(cfg *Config, origins Origins, folder string) error {
 		if name == "" {
 			continue
 		}
-		secret, _ := Lookup(path)
-		from, direct := origins.Of(k.Name), origins.Of(secret.Name)
+		from := origins.Of(k.Name)
+		if from.Source == FromFile && !filepath.IsAbs(name) {
+			name = filepath.Join(folder, name)
+			k.field(cfg).SetString(name)
+		}
+		secret, isSecret := Lookup(path)
+		if !isSecret {
+			continue // the file is for whoever uses it
+		}
+		direct := origins.Of(secret.Name)
 		if secret.field(cfg).String() != "" && direct.Source != FromDefault {
 			if direct.Source == from.Source {
 				return &Error{Key: k.Name, Where: from.Where,
@@ -166,9 +175,6 @@ func readKeyFiles(cfg *Config, origins Origins, folder string) error {
 			if direct.Source.rank() > from.Source.rank() {
 				continue
 			}
-		}
-		if from.Source == FromFile && !filepath.IsAbs(name) {
-			name = filepath.Join(folder, name)
 		}
 		b, err := os.ReadFile(name)
 		if err != nil {

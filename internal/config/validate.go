@@ -131,6 +131,7 @@ func (c *Config) validateBuild() error {
 		atLeast("build.min_chunks", b.MinChunks, 2),
 		notNegative("build.max_depth", b.MaxDepth, "no limit"),
 		atLeast("build.max_attempts", b.MaxAttempts, 1),
+		share("build.max_buried", b.MaxBuried),
 		notNegative("build.max_tokens", b.MaxTokens, "no budget"),
 		notNegative("build.max_cost", b.MaxCost, "no budget"),
 		schedule("build.schedule", b.Schedule),
@@ -200,21 +201,57 @@ func (s *Server) CheckListen() error {
 	return missing("server.token", fmt.Sprintf("server.listen is %s, which others can reach; set server.token or server.token_file, or listen on 127.0.0.1", s.Listen))
 }
 
+// firstAddress returns what stands before the first comma, where more servers of a cluster may be named.
+func firstAddress(urls string) string {
+	first, _, _ := strings.Cut(urls, ",")
+	return first
+}
+
+// together checks that a client's certificate comes with its key.
+func together(section, certFile, keyFile string) error {
+	if (certFile == "") == (keyFile == "") {
+		return nil
+	}
+	set, lacking := "cert_file", "key_file"
+	if certFile == "" {
+		set, lacking = lacking, set
+	}
+	return missing(section+"."+lacking, section+"."+set+" is set and needs it")
+}
+
 func (c *Config) validateFleet() error {
 	if err := cmp.Or(
 		address("queue.url", c.Queue.URL, "nats", "tls", "ws", "wss"),
-		address("state.url", c.State.URL, "redis", "rediss"),
+		address("state.url", firstAddress(c.State.URL), "redis", "rediss"),
 		address("store.url", c.Store.URL, "http", "https"),
 		hostPort("store.grpc_url", c.Store.GRPCURL, true),
 		hostPort("server.listen", c.Server.Listen, false),
 		address("server.url", c.Server.URL, "http", "https"),
 		hostPort("worker.listen", c.Worker.Listen, true),
 		atLeastDuration("worker.grace", c.Worker.Grace, time.Second),
+		atLeastDuration("server.lease", c.Server.Lease, time.Second),
+		atLeastDuration("queue.ack_wait", c.Queue.AckWait, 500*time.Millisecond),
+		atLeast("queue.max_in_hand", c.Queue.MaxInHand, 1),
+		notNegative("store.replicas", c.Store.Replicas, "the server's default"),
+		together("queue", c.Queue.CertFile, c.Queue.KeyFile),
+		together("state", c.State.CertFile, c.State.KeyFile),
+		together("store", c.Store.CertFile, c.Store.KeyFile),
 	); err != nil {
 		return err
 	}
 	if n := len(c.Server.Token.Reveal()); n > 0 && n < minTokenLength {
 		return wrongly("server.token", mask, "it must have at least %d characters; `openssl rand -hex 32` makes one", minTokenLength)
+	}
+	if r := c.Queue.Replicas; r != 1 && r != 3 && r != 5 {
+		return wrong("queue.replicas", r, "1, 3 or 5")
+	}
+	if c.Queue.CredentialsFile != "" && c.Queue.NKeyFile != "" {
+		return wrongly("queue.nkey_file", c.Queue.NKeyFile, "queue.credentials_file is set too, and only one of them can be used")
+	}
+	if c.Store.Consistency != "" {
+		if err := oneOf("store.consistency", c.Store.Consistency, "ONE", "QUORUM", "ALL"); err != nil {
+			return err
+		}
 	}
 	for _, name := range c.Store.Compat {
 		if err := oneOf("store.compat", name, "helix", "llama_index"); err != nil {

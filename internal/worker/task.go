@@ -100,6 +100,9 @@ func (w *Worker) attempt(ctx context.Context, d *delivery) error {
 		d.end.Outcome = Reused
 		return w.finish(ctx, d, mapreduce.Usage{Reused: 1})
 	}
+	if err := w.check(ctx, t); err != nil {
+		return err
+	}
 	alone, err := w.begin(ctx, d)
 	if err != nil {
 		return err
@@ -154,7 +157,13 @@ func (w *Worker) make(ctx context.Context, t *queue.Task) (mapreduce.Usage, erro
 	if err != nil {
 		return mapreduce.Usage{}, fmt.Errorf("summarizing: %w", err)
 	}
-	vectors, err := w.deps.Embedder.Embed(ctx, []string{answer.Text})
+	embedder := w.deps.Embedder
+	if w.deps.EmbedderOf != nil {
+		if embedder, err = w.deps.EmbedderOf(ctx, t.Corpus); err != nil {
+			return mapreduce.Usage{}, &dependency{fmt.Errorf("the embedder of corpus %s: %w", t.Corpus, err)}
+		}
+	}
+	vectors, err := embedder.Embed(ctx, []string{answer.Text})
 	if err != nil {
 		return mapreduce.Usage{}, fmt.Errorf("embedding: %w", err)
 	}
@@ -243,12 +252,15 @@ func (w *Worker) conclude(ctx, work context.Context, d *delivery, err error) {
 	var call *llm.Error
 	var dep *dependency
 	var differs *mismatch
+	var rests *resting
 	switch {
 	case errors.As(err, &permanent):
 		w.bury(ctx, d, permanent.Cause, err)
 	case errors.As(err, &differs):
 		log.ErrorContext(ctx, "a task is given back", "error", err)
 		w.giveBack(ctx, d, 30*time.Second)
+	case errors.As(err, &rests):
+		w.giveBack(ctx, d, rests.after())
 	case work.Err() != nil:
 		w.giveBack(ctx, d, 0)
 	case errors.Is(err, llm.ErrBudget):

@@ -19,11 +19,14 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -80,6 +83,8 @@ type Deps struct {
 	Journal    llm.Journal
 	Summarizer mapreduce.Summarizer
 	Embedder   llm.Embedder
+	// EmbedderOf, if not nil, returns the one for a corpus, where corpora differ in theirs; it wins over Embedder.
+	EmbedderOf func(ctx context.Context, corpus string) (llm.Embedder, error)
 	// Marked is told of each settled task; it must not block. May be nil.
 	Marked func()
 	// Observer is told of each task in hand. May be nil.
@@ -102,6 +107,7 @@ type Worker struct {
 	hand    map[*delivery]struct{}
 	reached time.Time // when an endpoint answered last; zero before the first answer
 	lost    time.Time // since when none can be reached; zero if it can
+	looked  map[string]look
 }
 
 // New returns a worker that is ready to run.
@@ -132,6 +138,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	}
 	return &Worker{
 		cfg: cfg, deps: deps, random: rand.New(deps.Random), hand: make(map[*delivery]struct{}),
+		looked: make(map[string]look),
 		places: semaphore.NewWeighted(int64(cfg.Slots)),
 	}, nil
 }
@@ -192,12 +199,24 @@ func (w *Worker) jitter(n int, most time.Duration) time.Duration {
 	return time.Duration(w.random.Int64N(int64(ceiling)) + 1)
 }
 
-// Hand returns how many tasks are in hand, and the level of one of them.
-func (w *Worker) Hand() (running, level int) {
+// Hand is what a worker has in hand of one build.
+type Hand struct {
+	Corpus, Build string
+	Running       int
+	Level         int // of one of the tasks
+}
+
+// Hand returns what is in hand, ordered by corpus and build.
+func (w *Worker) Hand() []Hand {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	hands := make(map[[2]string]Hand)
 	for d := range w.hand {
-		level = max(level, d.task.Level)
+		of := [2]string{d.task.Corpus, d.task.Build}
+		h := hands[of]
+		hands[of] = Hand{Corpus: of[0], Build: of[1], Running: h.Running + 1, Level: max(h.Level, d.task.Level)}
 	}
-	return len(w.hand), level
+	return slices.SortedFunc(maps.Values(hands), func(a, b Hand) int {
+		return cmp.Or(cmp.Compare(a.Corpus, b.Corpus), cmp.Compare(a.Build, b.Build))
+	})
 }
