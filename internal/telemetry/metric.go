@@ -52,3 +52,12 @@ var (
 	tokens = []float64{50, 100, 250, 500, 1000, 1500, 2000, 2500, 3000, 3500, 5000, 10000, 20000} // a cluster
 	few    = []float64{0, 1, 2, 5, 10, 20, 50, 100, 200}                                          // hits of a query
 )
+
+// of reports whether a program exports the metric.
+func (m Metric) of(program string) bool {
+	switch program {
+	case coordinatorOnly, workerOnly:
+		return m.From == both || m.From == program
+	}
+	return true
+}

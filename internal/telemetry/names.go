@@ -75,6 +75,8 @@ const (
 	OutcomeOK    = "ok"
 	OutcomeError = "error"
 
+	outcomeCancelled = "cancelled"
+
 	TaskDone     = "done"     // the node was made
 	TaskReused   = "reused"   // the node existed
 	TaskFailed   = "failed"   // the attempt counts, the task is tried again
@@ -100,7 +102,7 @@ var (
 	buildOutcomes = []string{"built", "degraded", "failed", "cancelled", "paused"}
 	taskOutcomes  = []string{TaskDone, TaskReused, TaskFailed, TaskReturned, TaskBuried}
 	callOutcomes  = []string{
-		OutcomeOK, "throttled", "quota", "auth", "too_long", "invalid", "transient", "bad_answer", "unreachable", "cancelled", OutcomeError,
+		OutcomeOK, "throttled", "quota", "auth", "too_long", "invalid", "transient", "bad_answer", "unreachable", outcomeCancelled, OutcomeError,
 	}
 	refusals      = []string{"empty", "only_reasoning", "cut_off", "refusal", "bad_vectors"}
 	plainOutcomes = []string{OutcomeOK, OutcomeError}
@@ -154,8 +156,8 @@ var Metrics = []Metric{
 	{BusySlots, Gauge, "slots", nil, workerOnly, "Tasks that this process has in hand.", nil, nil},
 
 	// Models.
-	{Calls, Counter, "calls", byModelOutcome, both, "Calls for a summary or for vectors, by how they ended. A call is counted when its caller has an answer, however often it was sent.", callOutcomes, nil},
-	{CallSeconds, Histogram, "seconds", byModelOutcome, both, "Time of those calls, waiting for limits included.", callOutcomes, slow},
+	{Calls, Counter, "calls", byModelOutcome, both, "Requests for a summary or for vectors, by how they ended; second tries and throttled ones count.", callOutcomes, nil},
+	{CallSeconds, Histogram, "seconds", byModelOutcome, both, "Time of those requests; waiting for limits is none of it.", callOutcomes, slow},
 	{InputTokens, Counter, "tokens", byModel, both, "Input tokens that were paid for.", nil, nil},
 	{OutputTokens, Counter, "tokens", byModel, both, "Output tokens that were paid for.", nil, nil},
 	{ReusedAnswers, Counter, "answers", byModel, both, "Answers found in the journal.", nil, nil},
