@@ -33,7 +33,7 @@ type Budget struct {
 
 var _ llm.Budget = (*Budget)(nil)
 
-// Budget returns the fleet's budget. Without any bound it books nothing and makes no call.
+// Budget returns the fleet's budget. The bounds of cfg are those of builds that have none of their own; see [Budget.Bound].
 func (s *State) Budget(cfg llm.BudgetConfig) *Budget { return &Budget{s: s, cfg: cfg} }
 
 // keys names a build's account and reservations, and a call's settlement.
@@ -42,7 +42,21 @@ func (b *Budget) keys(build, id string) []string {
 	return []string{b.s.sharedKey(group, "account"), b.s.sharedKey(group, "reserved"), b.s.sharedKey(group, "settled:"+id)}
 }
 
-func (b *Budget) bounded() bool { return b.cfg.MaxTokens > 0 || b.cfg.MaxCost > 0 }
+// Bound sets the bounds of one build for all processes, in the place of those that each is configured with; 0 is no bound.
+func (b *Budget) Bound(ctx context.Context, build string, maxTokens int, maxCost float64) error {
+	account := b.keys(build, "")[0]
+	err := b.s.try(ctx, func(ctx context.Context) error {
+		pipe := b.s.client.TxPipeline()
+		pipe.HSet(ctx, account, "max_tokens", max(maxTokens, 0), "max_cost", nanos(maxCost))
+		pipe.PExpire(ctx, account, b.s.cfg.BarrierTTL)
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("redisstate: budget of build %s: set its bounds: %w", build, err)
+	}
+	return nil
+}
 
 // amount returns a charge's tokens, and its cost in nanos.
 func (b *Budget) amount(c llm.Charge) (tokens, cost int64, err error) {
@@ -59,9 +73,6 @@ func nanos(cost float64) int64 { return int64(math.Ceil(max(cost, 0) * nano)) }
 // Reserve implements [llm.Budget]. While Redis is away its error is an *llm.Error of kind Throttled, which wraps
 // ErrUnavailable: no call may be made, and nothing has failed.
 func (b *Budget) Reserve(ctx context.Context, id string, most llm.Charge) error {
-	if !b.bounded() {
-		return nil
-	}
 	err := b.reserve(ctx, id, most)
 	switch {
 	case err == nil || errors.Is(err, llm.ErrBudget):
@@ -89,11 +100,11 @@ func (b *Budget) reserve(ctx context.Context, id string, most llm.Charge) error 
 		case "ok":
 			return nil
 		case "over":
-			spent, err := out.numbers(1, 2)
+			n, err := out.numbers(1, 4)
 			if err != nil {
 				return err
 			}
-			return b.over(spent[0], spent[1], tokens, cost)
+			return over(n[0], n[1], n[2], n[3], tokens, cost)
 		}
 		// Calls under way hold what is left.
 		if err := b.s.pause(ctx, look); err != nil {
@@ -103,20 +114,17 @@ func (b *Budget) reserve(ctx context.Context, id string, most llm.Charge) error 
 }
 
 // over says which bound a call would break.
-func (b *Budget) over(spentTokens, spentCost, tokens, cost int64) error {
-	if b.cfg.MaxTokens > 0 && spentTokens+tokens > int64(b.cfg.MaxTokens) {
+func over(spentTokens, spentCost, mostTokens, mostCost, tokens, cost int64) error {
+	if mostTokens > 0 && spentTokens+tokens > mostTokens {
 		return fmt.Errorf("%w: %d tokens are spent, and the next call may take %d of the %d that build.max_tokens allows",
-			llm.ErrBudget, spentTokens, tokens, b.cfg.MaxTokens)
+			llm.ErrBudget, spentTokens, tokens, mostTokens)
 	}
 	return fmt.Errorf("%w: %.4f is spent, and the next call may cost %.4f; build.max_cost allows %.4f",
-		llm.ErrBudget, float64(spentCost)/nano, float64(cost)/nano, b.cfg.MaxCost)
+		llm.ErrBudget, float64(spentCost)/nano, float64(cost)/nano, float64(mostCost)/nano)
 }
 
 // Settle implements [llm.Budget].
 func (b *Budget) Settle(ctx context.Context, id string, cost llm.Charge) error {
-	if !b.bounded() {
-		return nil
-	}
 	tokens, spent, err := b.amount(cost)
 	if err == nil {
 		_, err = b.s.run(ctx, b.s.scripts.settle, b.keys(cost.Build, id), id, tokens, spent, settlementLife.Milliseconds(), b.s.cfg.BarrierTTL.Milliseconds())
@@ -130,9 +138,6 @@ func (b *Budget) Settle(ctx context.Context, id string, cost llm.Charge) error {
 // Resume raises what a build has spent on a model to what its books say. A coordinator does so whenever it starts a
 // build or goes on with one, since Redis may have lost the account, or have gone back to an older one.
 func (b *Budget) Resume(ctx context.Context, build, model string, usage mapreduce.Usage) error {
-	if !b.bounded() {
-		return nil
-	}
 	tokens, cost, err := b.amount(llm.Charge{Build: build, Model: model, InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens})
 	if err == nil {
 		_, err = b.s.run(ctx, b.s.scripts.resume, b.keys(build, "")[:1], tokens, cost, b.s.cfg.BarrierTTL.Milliseconds())

@@ -211,10 +211,6 @@ func TestBudgetWithoutRedis(t *testing.T) {
 	server := startServer(t)
 	s := connect(t, Config{URL: server.url(), Patience: 50 * time.Millisecond})
 	server.kill()
-	free := s.Budget(llm.BudgetConfig{})
-	if err := errors.Join(free.Reserve(t.Context(), "a", charge(1, 1)), free.Settle(t.Context(), "a", charge(1, 1)), free.Resume(t.Context(), "b", "m", one)); err != nil {
-		t.Errorf("a budget without bounds needs Redis: %v", err)
-	}
 	bound := s.Budget(llm.BudgetConfig{MaxTokens: 1})
 	err := bound.Reserve(t.Context(), "a", charge(1, 0))
 	var call *llm.Error
@@ -223,5 +219,34 @@ func TestBudgetWithoutRedis(t *testing.T) {
 	}
 	if err := bound.Settle(t.Context(), "a", charge(1, 0)); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Settle: %v, want ErrUnavailable", err)
+	}
+}
+
+// Bounds that a coordinator sets for a build hold in every process, however that is configured; a resume may raise them.
+func TestBoundsOfABuildHoldForAll(t *testing.T) {
+	ctx := t.Context()
+	s := connect(t, Config{URL: startServer(t).url()})
+	const build = "b"
+	lead, free, narrow := s.Budget(llm.BudgetConfig{}), s.Budget(llm.BudgetConfig{}), s.Budget(llm.BudgetConfig{MaxTokens: 1})
+	call := func(tokens int) llm.Charge { return charge(tokens, 0) }
+	if err := free.Reserve(ctx, "before", call(1_000_000)); err != nil {
+		t.Fatalf("without bounds: %v", err)
+	}
+	if err := lead.Bound(ctx, build, 100, 0); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range []*Budget{free, narrow} {
+		if err := b.Reserve(ctx, fmt.Sprint("within", i), call(40)); err != nil {
+			t.Errorf("40 of 100 tokens, process %d: %v", i, err)
+		}
+		if err := b.Reserve(ctx, fmt.Sprint("over", i), call(101)); !errors.Is(err, llm.ErrBudget) {
+			t.Errorf("101 of 100 tokens, process %d: %v, want ErrBudget", i, err)
+		}
+	}
+	if err := lead.Bound(ctx, build, 1000, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := free.Reserve(ctx, "raised", call(101)); err != nil {
+		t.Errorf("101 of 1000 tokens: %v", err)
 	}
 }
