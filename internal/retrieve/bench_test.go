@@ -22,8 +22,11 @@ func BenchmarkCoverage(b *testing.B) {
 	}
 	req := NewRequest(corpusName, "q")
 	for b.Loop() {
+		for _, c := range pool {
+			c.terms = nil
+		}
 		yard := yardstick(pool, true)
 		relevance(pool, yard, req.Pool, &req, req.SummaryWeight)
-		packCoverage(pool, yard, req.Budget, req.TopK)
+		packCoverage(newCover(pool, yard, vocabulary{}), req.Budget, req.TopK)
 	}
 }

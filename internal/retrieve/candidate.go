@@ -11,11 +11,13 @@ import (
 type candidate struct {
 	node  tree.Node
 	score float64
+	found float64 // the score before a boost
 	parts Parts
 	// rank is the place by score before a boost, from 0.
 	rank int
 	// loaded: text and metadata were read.
 	loaded bool
+	terms  []int32 // distinct, in order of the text, by their numbers in the search's vocabulary; nil until they are read
 
 	fate      Fate
 	coveredBy []tree.ID
@@ -28,10 +30,10 @@ func sortCandidates(cs []*candidate) {
 	})
 }
 
-// number notes the order that sorted candidates have.
+// number notes the order that sorted candidates have, and their scores.
 func number(cs []*candidate) {
 	for i, c := range cs {
-		c.rank = i
+		c.rank, c.found = i, c.score
 	}
 }
 

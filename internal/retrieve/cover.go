@@ -10,14 +10,15 @@ import (
 
 // cover knows the terms of a pool and how far they are covered.
 type cover struct {
-	pool  []*candidate
-	size  int       // number of terms
-	terms [][]int32 // of each candidate, distinct, in order of the text
-	// weight of each term, the relevance that covers it, and which candidate does (-1: none).
+	pool []*candidate
+	// weight of each term of the vocabulary, the relevance that covers it, and which candidate does (-1: none).
 	weight   []float64
 	relevant []float64
 	owner    []int32
 }
+
+// vocabulary numbers terms in the order in which they were read.
+type vocabulary map[string]int32
 
 // newCover reads the terms of the loaded candidates. A term weighs
 //
@@ -26,56 +27,60 @@ type cover struct {
 // what several relevant nodes say is more likely to matter, and what every node of the pool says tells nothing. Pool
 // statistics do as well as those of the whole corpus here, and cost no index. They are those of the yardstick, so
 // that a summary doesn't count as a second witness of what it copied; a term that only others hold has one.
-func newCover(pool []*candidate, yard []int) *cover {
-	v := &cover{pool: pool, terms: make([][]int32, len(pool))}
-	v.read()
-	relevant, count := make([]float64, v.size), make([]float64, v.size)
+func newCover(pool []*candidate, yard []int, words vocabulary) *cover {
+	words.read(pool)
+	v := &cover{pool: pool}
+	relevant, count := make([]float64, len(words)), make([]float64, len(words))
 	for _, i := range yard {
-		for _, t := range v.terms[i] {
+		for _, t := range pool[i].terms {
 			relevant[t] += pool[i].parts.Relevance
 			count[t]++
 		}
 	}
-	for i, c := range pool {
-		for _, t := range v.terms[i] {
+	for _, c := range pool {
+		for _, t := range c.terms {
 			if count[t] == 0 {
 				relevant[t], count[t] = c.parts.Relevance, 1
 			}
 		}
 	}
-	v.weight, v.relevant, v.owner = make([]float64, v.size), make([]float64, v.size), make([]int32, v.size)
-	for t := range v.size {
-		v.weight[t] = math.Sqrt(math.Sqrt(relevant[t])) * math.Log1p(float64(len(yard))/count[t])
+	v.weight, v.relevant, v.owner = make([]float64, len(words)), make([]float64, len(words)), make([]int32, len(words))
+	for t, n := range count {
+		if n > 0 { // else it is one of another pool
+			v.weight[t] = math.Sqrt(math.Sqrt(relevant[t])) * math.Log1p(float64(len(yard))/n)
+		}
 		v.owner[t] = -1
 	}
 	return v
 }
 
-// read finds the terms of each candidate.
-func (v *cover) read() {
-	vocabulary := map[string]int32{}
-	var last []int // the candidate that held a term last
-	for i, c := range v.pool {
+// read finds the terms of those loaded candidates whose terms aren't known.
+func (words vocabulary) read(pool []*candidate) {
+	last := make([]int, len(words)) // one more than the candidate that held a term last
+	for i, c := range pool {
+		if c.terms != nil || !c.loaded {
+			continue
+		}
+		c.terms = make([]int32, 0, len(c.node.Text)/8)
 		EachTerm(c.node.Text, func(term string) {
-			id, known := vocabulary[term]
+			id, known := words[term]
 			if !known {
-				id = int32(len(vocabulary))
-				vocabulary[term] = id
-				last = append(last, -1)
+				id = int32(len(words))
+				words[term] = id
+				last = append(last, 0)
 			}
-			if last[id] != i {
-				last[id] = i
-				v.terms[i] = append(v.terms[i], id)
+			if last[id] != i+1 {
+				last[id] = i + 1
+				c.terms = append(c.terms, id)
 			}
 		})
 	}
-	v.size = len(vocabulary)
 }
 
 // gain is what a candidate would add.
 func (v *cover) gain(i int) float64 {
 	sum := 0.0
-	for _, t := range v.terms[i] {
+	for _, t := range v.pool[i].terms {
 		if more := v.pool[i].parts.Relevance - v.relevant[t]; more > 0 {
 			sum += v.weight[t] * more
 		}
@@ -85,7 +90,7 @@ func (v *cover) gain(i int) float64 {
 
 // add chooses a candidate.
 func (v *cover) add(i int) {
-	for _, t := range v.terms[i] {
+	for _, t := range v.pool[i].terms {
 		if r := v.pool[i].parts.Relevance; r > v.relevant[t] {
 			v.relevant[t], v.owner[t] = r, int32(i)
 		}
@@ -99,7 +104,7 @@ const maxCoveredBy = 3
 func (v *cover) by(i int) []tree.ID {
 	share := map[int32]float64{}
 	var owners []int32
-	for _, t := range v.terms[i] {
+	for _, t := range v.pool[i].terms {
 		o := v.owner[t]
 		if o < 0 {
 			continue

@@ -15,8 +15,8 @@ import (
 // from an earlier step is an upper bound, and only the node with the largest bound is computed anew (Minoux,
 // "Accelerated greedy algorithms for maximizing submodular set functions", 1978). A node that adds nothing, such as a
 // summary whose own sources were chosen, is never taken. The result is sorted by score.
-func packCoverage(pool []*candidate, yard []int, budget, topK int) []*candidate {
-	cover := newCover(pool, yard)
+func packCoverage(cover *cover, budget, topK int) []*candidate {
+	pool := cover.pool
 	queue := make(gainQueue, 0, len(pool))
 	for i, c := range pool {
 		c.fate = NoRoom

@@ -31,7 +31,7 @@ func packed(budget, topK int, nodes ...tree.Node) []string {
 	pool := candidates(nodes...)
 	yard := yardstick(pool, true)
 	relevance(pool, yard, len(pool), testRequest, 0.8)
-	return texts(packCoverage(pool, yard, budget, topK))
+	return texts(packCoverage(newCover(pool, yard, vocabulary{}), budget, topK))
 }
 
 var testRequest = &Request{Sharpness: 3}

@@ -10,9 +10,13 @@ import (
 )
 
 // fetch returns the best candidates of all levels that the filter lets through, about limit of them: those
-// nearest to the query by vector, by keywords, or by both, fused. all reports that there are no others.
-func (s *search) fetch(ctx context.Context, limit int) (pool []*candidate, all bool, err error) {
+// nearest to the query by vector, by keywords, or by both, fused. all
+// of them or not, as the pool says.
+func (s *search) fetch(ctx context.Context, limit int) (pool, error) {
 	q := store.Query{Filter: s.filter, Vector: s.vector, Text: s.req.Query, Limit: limit}
+	if s.req.Pack == Coverage {
+		q.With = store.Fields{Text: true, Metadata: true} // nearly all are looked at
+	}
 	var near, worded []store.Hit
 	both, ctx := errgroup.WithContext(ctx)
 	if s.req.Alpha > 0 {
@@ -28,17 +32,19 @@ func (s *search) fetch(ctx context.Context, limit int) (pool []*candidate, all b
 		})
 	}
 	if err := both.Wait(); err != nil {
-		return nil, false, err
+		return pool{}, err
 	}
 	width := 0
 	if s.req.Pack == Coverage && s.leavesFirst() {
 		width = s.req.Pool
 	}
-	pool = fuse(near, worded, s.req.Alpha, s.req.Fusion, spanOf(near, worded, width))
-	all = len(near) < limit && len(worded) < limit
-	pool = pool[:min(limit, len(pool))]
-	number(pool)
-	return pool, all, nil
+	candidates := fuse(near, worded, s.req.Alpha, s.req.Fusion, spanOf(near, worded, width))
+	candidates = candidates[:min(limit, len(candidates))]
+	number(candidates)
+	for _, c := range candidates {
+		c.loaded = q.With.Text
+	}
+	return pool{candidates: candidates, all: len(near) < limit && len(worded) < limit}, nil
 }
 
 // reciprocalOffset is k of reciprocal rank fusion (Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion

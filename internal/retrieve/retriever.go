@@ -50,36 +50,62 @@ const maxReruns = 3
 // *EmbedderError when the configured embedder isn't that of the corpus (both are the asker's to mend), ErrUnknown
 // and ErrEmpty for the corpus. A query that matches nothing is no error: the result has no hits.
 func (r *Retriever) Retrieve(ctx context.Context, req Request) (Result, error) {
-	if err := req.Validate(); err != nil {
+	var result Result
+	err := r.RetrieveAt(ctx, req, []int{req.Budget}, func(_ int, found Result) { result = found })
+	if err != nil {
 		return Result{}, err
+	}
+	return result, nil
+}
+
+// RetrieveAt answers a request at several budgets instead of its own, as Retrieve answers each, and passes on every
+// answer with the place of its budget. What doesn't depend on the budget is found once.
+func (r *Retriever) RetrieveAt(ctx context.Context, req Request, budgets []int, each func(i int, result Result)) error {
+	for _, budget := range budgets {
+		req.Budget = budget
+		if err := req.Validate(); err != nil {
+			return err
+		}
 	}
 	record, err := r.record(ctx, req.Corpus)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	vector, err := r.vector(ctx, &req, record)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
-	for rerun := 0; ; rerun++ {
-		s, err := r.newSearch(&req, vector, record)
-		if err != nil {
-			return Result{}, err
+	s, err := r.newSearch(&req, vector, record)
+	for i := 0; i < len(budgets) && err == nil; i++ {
+		var result Result
+		if s, result, err = s.settled(ctx, budgets[i]); err == nil {
+			each(i, result)
 		}
+	}
+	return err
+}
+
+// settled runs the search at a budget, and again where a generation was published while it ran: then with a new search,
+// which it returns.
+func (s *search) settled(ctx context.Context, budget int) (*search, Result, error) {
+	for rerun := 0; ; rerun++ {
+		s.req.Budget = budget
 		result, err := s.run(ctx)
 		if err != nil {
-			return Result{}, fmt.Errorf("retrieve: corpus %s: %w", req.Corpus, err)
+			return s, result, fmt.Errorf("retrieve: corpus %s: %w", s.req.Corpus, err)
 		}
-		after, err := r.record(ctx, req.Corpus)
+		after, err := s.Retriever.record(ctx, s.req.Corpus)
 		if err != nil {
-			return Result{}, err
+			return s, result, err
 		}
-		if after.Generation == record.Generation || rerun == maxReruns {
+		if after.Generation == s.record.Generation || rerun == maxReruns {
 			if len(result.Hits) == 0 {
-				err = r.whyEmpty(ctx, record)
+				err = s.whyEmpty(ctx, s.record)
 			}
-			return result, err
+			return s, result, err
 		}
-		record = after
+		if s, err = s.newSearch(s.req, s.vector, after); err != nil {
+			return s, result, err
+		}
 	}
 }

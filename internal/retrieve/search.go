@@ -10,7 +10,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
-// search is one run of a request at one generation.
+// search answers a request at one generation, at one budget after the other.
 type search struct {
 	*Retriever
 	req    *Request
@@ -21,8 +21,17 @@ type search struct {
 	// sources of the summaries that were chosen at some point, and which of them are stale.
 	sources map[tree.ID]source
 	stale   map[tree.ID]bool
+	// pools are what was fetched, by how much was wanted; a traversal's is at 0.
+	pools map[int]pool
 	// beaten are the nodes that a traversal had at hand and others of their level beat.
-	beaten []*candidate
+	beaten     []*candidate
+	vocabulary vocabulary
+}
+
+// pool is what a search chooses from, in order of score before any boost.
+type pool struct {
+	candidates []*candidate
+	all        bool // there are no others
 }
 
 func (r *Retriever) newSearch(req *Request, vector []float32, record *levels.Corpus) (*search, error) {
@@ -32,12 +41,13 @@ func (r *Retriever) newSearch(req *Request, vector []float32, record *levels.Cor
 	}
 	return &search{
 		Retriever: r, req: req, vector: vector, record: record, filter: f,
-		sources: map[tree.ID]source{}, stale: map[tree.ID]bool{},
+		sources: map[tree.ID]source{}, pools: map[int]pool{}, vocabulary: vocabulary{},
 	}, nil
 }
 
 // run finds, packs and describes.
 func (s *search) run(ctx context.Context) (Result, error) {
+	s.stale = map[tree.ID]bool{} // what is known of an earlier budget would change what this one is measured by
 	pool, chosen, err := s.choose(ctx)
 	if err != nil {
 		return Result{}, err
@@ -58,13 +68,17 @@ func (s *search) run(ctx context.Context) (Result, error) {
 
 // choose returns the candidates in order of score, and the hits among them. It doubles what is fetched as long as
 // the hits leave room for a node of mean size.
-func (s *search) choose(ctx context.Context) (pool, chosen []*candidate, err error) {
+func (s *search) choose(ctx context.Context) (found, chosen []*candidate, err error) {
 	if s.req.Mode == Traversal {
-		if pool, err = s.traverse(ctx); err != nil {
+		p, err := s.pool(0, func() (p pool, err error) {
+			p.candidates, err = s.traverse(ctx)
+			return p, err
+		})
+		if err != nil {
 			return nil, nil, err
 		}
-		chosen, err = s.packFresh(ctx, pool, len(pool))
-		return pool, chosen, err
+		chosen, err = s.packFresh(ctx, p.candidates, len(p.candidates))
+		return p.candidates, chosen, err
 	}
 	for limit := s.firstLimit(); ; limit *= 2 {
 		wanted := limit
@@ -74,16 +88,33 @@ func (s *search) choose(ctx context.Context) (pool, chosen []*candidate, err err
 		case s.leavesFirst():
 			wanted += limit / 2 // for the summaries among limit leaves
 		}
-		pool, all, err := s.fetch(ctx, wanted)
+		p, err := s.pool(wanted, func() (pool, error) { return s.fetch(ctx, wanted) })
 		if err != nil {
 			return nil, nil, err
 		}
-		s.boost(pool)
-		chosen, err := s.packFresh(ctx, pool, max(limit, s.req.Pool))
-		if err != nil || all || !s.hasRoom(pool, chosen) {
-			return pool, chosen, err
+		s.boost(p.candidates)
+		chosen, err := s.packFresh(ctx, p.candidates, max(limit, s.req.Pool))
+		if err != nil || p.all || !s.hasRoom(p.candidates, chosen) {
+			return p.candidates, chosen, err
 		}
 	}
+}
+
+// pool returns what was fetched under a number before, or fetches it now.
+func (s *search) pool(wanted int, fetch func() (pool, error)) (pool, error) {
+	p, known := s.pools[wanted]
+	if !known {
+		var err error
+		if p, err = fetch(); err != nil {
+			return pool{}, err
+		}
+		s.pools[wanted] = p
+	}
+	for _, c := range p.candidates {
+		c.score, c.parts.Boost, c.parts.Relevance = c.found, 0, 0
+	}
+	p.candidates = slices.Clone(p.candidates) // a boost changes the order
+	return p, nil
 }
 
 // firstLimit is how many nodes are wanted to choose from.
@@ -174,7 +205,7 @@ func (s *search) pack(ctx context.Context, pool []*candidate, limit int) ([]*can
 	}
 	yard := yardstick(pool, s.leavesFirst())
 	relevance(pool, yard, s.req.Pool, s.req, weight)
-	return packCoverage(pool, yard, s.req.Budget, s.req.TopK), nil
+	return packCoverage(newCover(pool, yard, s.vocabulary), s.req.Budget, s.req.TopK), nil
 }
 
 // leavesFirst reports whether leaves have the first claim where coverage packs: in the modes that don't set out to

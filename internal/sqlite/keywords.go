@@ -19,16 +19,19 @@ func (st *Store) Keyword(ctx context.Context, corpus string, q store.Query) ([]s
 		if len(words) == 0 {
 			return nil
 		}
-		scores, err := s.bm25(c, t, words)
+		w := st.scoring(len(t.nodes))
+		defer st.sheets.Put(w)
+		err := s.bm25(c, t, words, w)
 		if errors.Is(err, errIndexFormat) {
-			scores, err = s.engineScores(c, t, words)
+			clear(w.scores)
+			err = s.engineScores(c, t, words, w.scores)
 		}
 		if err != nil {
 			return err
 		}
 		best := newTop(t.ids, q.Limit)
-		for i, score := range scores {
-			if score > 0 && keep(i) {
+		for i, score := range w.scores {
+			if score > 0 && best.admits(score) && keep(i) {
 				best.add(scored{i, score})
 			}
 		}
@@ -44,26 +47,45 @@ func (st *Store) Keyword(ctx context.Context, corpus string, q store.Query) ([]s
 // posting says how often a row of the table holds a word.
 type posting struct{ row, times int32 }
 
-// bm25 returns the score of every row of a table: for each of the distinct words
+// sheet is the memory of one keyword search: megabytes for a large corpus, so that it is used again.
+type sheet struct {
+	scores []float64 // of each row
+	found  []posting // of one word
+}
+
+// scoring returns a sheet whose scores are 0, for n rows.
+func (st *Store) scoring(n int) *sheet {
+	w, _ := st.sheets.Get().(*sheet)
+	if w == nil {
+		w = &sheet{}
+	}
+	if cap(w.scores) < n {
+		w.scores = make([]float64, n)
+	}
+	w.scores = w.scores[:n]
+	clear(w.scores)
+	return w
+}
+
+// bm25 adds up the score of every row of a table: for each of the distinct words
 //
 //	log(1 + (N - n + 1/2)/(n + 1/2)) · f(k+1) / (f + k(1 - b + b·len/mean)),  k = 1.2, b = 0.75,
 //
 // with N rows of which n hold the word, f times this one, len words long (Robertson and Zaragoza, "The Probabilistic
 // Relevance Framework: BM25 and Beyond", 2009, eq. 3.15; the 1 keeps a word positive that most rows hold). Words are added
 // in their order, so that a score doesn't depend on how the index is cut into segments.
-func (s *session) bm25(c *collection, t *table, words []string) ([]float64, error) {
+func (s *session) bm25(c *collection, t *table, words []string, w *sheet) error {
 	const k, b = 1.2, 0.75
 	segments, err := s.keywordSegments(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	places, err := s.places(c, segments, words)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	scores := make([]float64, len(t.nodes))
+	scores, found := w.scores, w.found
 	mean := float64(t.allWords) / float64(len(t.nodes))
-	var found []posting
 	for i, word := range words {
 		found = found[:0]
 		at, before := 0, int64(0)
@@ -77,8 +99,9 @@ func (s *session) bm25(c *collection, t *table, words []string) ([]float64, erro
 				found = append(found, posting{int32(at), int32(times)})
 			}
 		})
+		w.found = found
 		if err != nil {
-			return nil, err
+			return err
 		}
 		n := float64(len(found))
 		idf := math.Log(1 + (float64(len(t.nodes))-n+0.5)/(n+0.5))
@@ -87,16 +110,15 @@ func (s *session) bm25(c *collection, t *table, words []string) ([]float64, erro
 			scores[p.row] += idf * f * (k + 1) / (f + k*(1-b+b*float64(t.words[p.row])/mean))
 		}
 	}
-	return scores, nil
+	return nil
 }
 
 // engineScores asks FTS5 for the scores, which takes longer. Each word is quoted, so that it is never an operator.
-func (s *session) engineScores(c *collection, t *table, words []string) ([]float64, error) {
-	scores := make([]float64, len(t.nodes))
+func (s *session) engineScores(c *collection, t *table, words []string, scores []float64) error {
 	at := 0
 	query := fmt.Sprintf("SELECT rowid, -bm25(%[1]s) FROM %[1]s WHERE %[1]s MATCH ? ORDER BY rowid", c.keywords)
 	match := `"` + strings.Join(words, `" OR "`) + `"`
-	err := s.rows(query, []any{match}, func(scan func(...any) error) error {
+	return s.rows(query, []any{match}, func(scan func(...any) error) error {
 		var node int64
 		var score float64
 		if err := scan(&node, &score); err != nil {
@@ -108,7 +130,6 @@ func (s *session) engineScores(c *collection, t *table, words []string) ([]float
 		}
 		return nil
 	})
-	return scores, err
 }
 
 // createKeywords makes an empty keyword index. The tokenizer only has to split at the spaces that segment puts in. With

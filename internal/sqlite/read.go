@@ -25,18 +25,24 @@ func (st *Store) Get(ctx context.Context, corpus string, ids []tree.ID, with sto
 		if err != nil || c == nil {
 			return err
 		}
-		query := selectNodesOf(`json_each(?) j CROSS JOIN nodes n ON n.corpus = ? AND n.id = unhex(j.value, '-') JOIN documents d ON d.id = n.document`, with) +
-			" ORDER BY j.key"
+		query := selectNodesOf(`json_each(?) j CROSS JOIN nodes n ON n.corpus = ? AND n.id = unhex(j.value, '-') JOIN documents d ON d.id = n.document`, "j.key", with)
 		for part := range slices.Chunk(ids, partSize) {
+			// Sorted here and not by the statement, which would copy texts and vectors for it.
+			found := make([]*tree.Node, len(part))
 			err := s.rows(query, []any{list(part), c.id}, func(scan func(...any) error) error {
-				n, err := scanNode(scan, with)
+				n, key, err := scanNode(scan, with)
 				if err == nil {
-					nodes = append(nodes, *n)
+					found[key] = n
 				}
 				return err
 			})
 			if err != nil {
 				return err
+			}
+			for _, n := range found {
+				if n != nil {
+					nodes = append(nodes, *n)
+				}
 			}
 		}
 		return nil
@@ -66,7 +72,7 @@ func (st *Store) Each(ctx context.Context, corpus string, filter store.Filter, w
 		}
 		for _, level := range levels {
 			err := s.rows(query, append([]any{level}, args...), func(scan func(...any) error) error {
-				n, err := scanNode(scan, with)
+				n, _, err := scanNode(scan, with)
 				if err == nil {
 					err = fn(n)
 					own = err
@@ -96,7 +102,7 @@ func (s *session) eachQuery(corpus string, filter store.Filter, with store.Field
 	if err != nil || sel == nil {
 		return "", nil, err
 	}
-	query = selectNodesOf("documents d CROSS JOIN nodes n ON n.corpus = d.corpus AND n.level = ? AND n.document = d.id", with) +
+	query = selectNodesOf("documents d CROSS JOIN nodes n ON n.corpus = d.corpus AND n.level = ? AND n.document = d.id", "0", with) +
 		" WHERE d.corpus = ?" + sel.where + " ORDER BY d.name, n.chunk_index, n.id"
 	return query, append([]any{sel.collection.id}, sel.args...), nil
 }
@@ -248,9 +254,9 @@ func (s *session) levels(c *collection, filter store.Filter) ([]int, error) {
 	return levels, nil
 }
 
-// selectNodesOf begins a statement that reads nodes n, of documents d, for scanNode.
-func selectNodesOf(from string, with store.Fields) string {
-	columns := "n.id, n.level, d.name, n.chunk_index, n.scope, n.children, n.tokens, n.n_leaves, n.recipe, n.born, n.died"
+// selectNodesOf begins a statement that reads nodes n, of documents d, for scanNode, each with a key, the place in a list.
+func selectNodesOf(from, key string, with store.Fields) string {
+	columns := key + ", n.id, n.level, d.name, n.chunk_index, n.scope, n.children, n.tokens, n.n_leaves, n.recipe, n.born, n.died"
 	if with.Text {
 		columns += ", (SELECT text FROM texts WHERE node = n.node)"
 	}
@@ -263,12 +269,12 @@ func selectNodesOf(from string, with store.Fields) string {
 	return "SELECT " + columns + " FROM " + from
 }
 
-// scanNode reads a node from a row of selectNodesOf.
-func scanNode(scan func(...any) error, with store.Fields) (*tree.Node, error) {
-	var n tree.Node
+// scanNode reads a node and its key from a row of selectNodesOf.
+func scanNode(scan func(...any) error, with store.Fields) (n *tree.Node, key int, err error) {
+	n = &tree.Node{}
 	var id, children, vector sql.RawBytes // read before the next row
 	var metadata *string
-	dst := []any{&id, &n.Level, &n.DocumentID, &n.ChunkIndex, &n.Scope, &children, &n.Tokens, &n.NLeaves, &n.Recipe, &n.Born, &n.Died}
+	dst := []any{&key, &id, &n.Level, &n.DocumentID, &n.ChunkIndex, &n.Scope, &children, &n.Tokens, &n.NLeaves, &n.Recipe, &n.Born, &n.Died}
 	if with.Text {
 		dst = append(dst, &n.Text)
 	}
@@ -279,9 +285,12 @@ func scanNode(scan func(...any) error, with store.Fields) (*tree.Node, error) {
 		dst = append(dst, &metadata)
 	}
 	if err := scan(dst...); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	copy(n.ID[:], id)
+	if len(children) > 0 {
+		n.Children = make([]tree.ID, 0, len(children)/len(n.ID))
+	}
 	for ; len(children) >= len(n.ID); children = children[len(n.ID):] {
 		n.Children = append(n.Children, tree.ID(children[:len(n.ID)]))
 	}
@@ -289,10 +298,9 @@ func scanNode(scan func(...any) error, with store.Fields) (*tree.Node, error) {
 		n.Vector = decodeVector(vector)
 	}
 	if metadata != nil {
-		var err error
 		if n.Metadata, err = decodeMetadata(*metadata); err != nil {
-			return nil, fmt.Errorf("node %s: %w", n.ID, err)
+			return nil, 0, fmt.Errorf("node %s: %w", n.ID, err)
 		}
 	}
-	return &n, nil
+	return n, key, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"sync"
 
 	"github.com/aerie-rag/aerie/internal/clustering/kernel"
@@ -55,26 +54,33 @@ func (st *Store) query(ctx context.Context, corpus string, q *store.Query, fn fu
 
 // hits reads the nodes that were found.
 func (s *session) hits(t *table, found []scored, with store.Fields) ([]store.Hit, error) {
-	hits := make([]store.Hit, 0, len(found))
-	query := selectNodesOf("json_each(?) j CROSS JOIN nodes n ON n.node = j.value JOIN documents d ON d.id = n.document", with) + " ORDER BY j.key"
-	for part := range slices.Chunk(found, partSize) {
+	hits := make([]store.Hit, len(found))
+	query := selectNodesOf("json_each(?) j CROSS JOIN nodes n ON n.node = j.value JOIN documents d ON d.id = n.document", "j.key", with)
+	for from := 0; from < len(found); from += partSize {
+		part := found[from:min(from+partSize, len(found))]
 		rows := make([]int64, len(part))
 		for i, f := range part {
 			rows[i] = t.nodes[f.row]
 		}
+		read := 0
 		err := s.rows(query, []any{list(rows)}, func(scan func(...any) error) error {
-			n, err := scanNode(scan, with)
+			n, key, err := scanNode(scan, with)
 			if err != nil {
 				return err
 			}
-			if len(hits) == len(found) || n.ID != t.ids[found[len(hits)].row] {
+			i := from + key
+			if n.ID != t.ids[found[i].row] {
 				return fmt.Errorf("node %s stands where another was found", n.ID)
 			}
-			hits = append(hits, store.Hit{Node: *n, Score: found[len(hits)].score})
+			hits[i] = store.Hit{Node: *n, Score: found[i].score}
+			read++
 			return nil
 		})
 		if err != nil {
 			return nil, err
+		}
+		if read < len(part) {
+			return nil, fmt.Errorf("%d of %d nodes that were found are gone", len(part)-read, len(part))
 		}
 	}
 	return hits, nil
@@ -129,7 +135,9 @@ func (t *table) score(query []float32, lo, hi int, keep func(int) bool, best *to
 			}
 			loops.Products(scores[:n], vectors, query)
 			for i, s := range scores[:n] {
-				best.add(scored{from + i, float64(s)})
+				if score := float64(s); best.admits(score) {
+					best.add(scored{from + i, score})
+				}
 			}
 			from += n
 		}
@@ -173,6 +181,11 @@ func (t *top) worse(a, b scored) bool {
 	return t.ids[a.row].Compare(t.ids[b.row]) > 0
 }
 
+// admits reports whether a row with a score may be among the best; add has the last word.
+func (t *top) admits(score float64) bool {
+	return len(t.heap) < t.limit || score >= t.heap[0].score
+}
+
 func (t *top) add(s scored) {
 	if len(t.heap) < t.limit {
 		t.heap = append(t.heap, s)
@@ -186,7 +199,7 @@ func (t *top) add(s scored) {
 		}
 		return
 	}
-	if s.score >= t.heap[0].score && t.worse(t.heap[0], s) {
+	if t.worse(t.heap[0], s) {
 		t.heap[0] = s
 		t.sink(len(t.heap))
 	}

@@ -14,6 +14,7 @@ import (
 type Store struct {
 	db     *DB
 	limits limits
+	sheets sync.Pool // of *sheet
 
 	mu     sync.Mutex // guards what follows
 	tables map[int64]*table
