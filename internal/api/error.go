@@ -11,6 +11,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/store"
 )
 
 // The exit codes are a contract with scripts.
@@ -75,7 +76,7 @@ func Judge(err error) *Error {
 		e.Status = http.StatusConflict
 	case errors.Is(err, llm.ErrBudget):
 		e.Exit, e.Status = ExitBudget, http.StatusConflict
-	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, llm.ErrUnreachable):
+	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, store.ErrUnavailable), errors.Is(err, levels.ErrUnavailable), errors.Is(err, llm.ErrUnreachable):
 		e.Exit, e.Status = ExitUnreachable, http.StatusServiceUnavailable
 	default:
 		return retrieval(e)

@@ -15,6 +15,14 @@ import (
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
+// TriggerSchedule is the trigger of a build that a schedule asks for: whoever asks has seen that the corpus has changed, and
+// the growth rule isn't asked.
+const TriggerSchedule = "schedule"
+
+// TriggerResumed is the trigger of whoever goes on with what another process left unfinished. Should that not be possible
+// any more, because the configuration is another, and nothing else be due, the build is cancelled; what it paid for stays.
+const TriggerResumed = "resumed"
+
 // Request asks for a build.
 type Request struct {
 	// Force builds whatever the growth rule says.
@@ -166,9 +174,14 @@ func (r *run) build(req Request) (Report, error) {
 	case r.continues(record, decision, req):
 		return r.resume()
 	}
-	start := req.Force || decision.Due || (decision.Differs && req.Trigger == "command")
+	start := req.Force || decision.Due || (decision.Differs && req.Trigger == "command") || req.Trigger == TriggerSchedule
 	if req.Force && record.Generation == 0 && leaves == 0 {
 		start = false // nothing to build from, and nothing to take away
+	}
+	if !start && req.Trigger == TriggerResumed && r.state != nil && !r.state.Resting() {
+		if err := r.abandon("the configuration has changed since it began, and no other build is due"); err != nil {
+			return Report{}, err
+		}
 	}
 	if !start {
 		return r.nothingToDo(record, decision.Why), nil

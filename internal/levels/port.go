@@ -90,6 +90,8 @@ type Builds interface {
 	Renew(ctx context.Context, lease Lease, ttl time.Duration) (Lease, error)
 	// Release gives the lease up; one that has been passed on is left alone.
 	Release(ctx context.Context, lease Lease) error
+	// Holder names who holds the corpus's lease now; "" if nobody does, or its time has run out.
+	Holder(ctx context.Context, corpus string) (string, error)
 	// Save stores the state; ErrFenced if the lease is not the newest.
 	Save(ctx context.Context, lease Lease, state *State) error
 	// Load returns the state of the newest build; ErrNotFound if there was none.
@@ -141,6 +143,8 @@ type Corpus struct {
 	StoppedBecause string `json:"stopped_because"`
 	// Epoch is the newest lease epoch that changed the record; a floor for the next.
 	Epoch int64 `json:"epoch"`
+	// Scheduled is the last time of a schedule that was attended to; zero if none was.
+	Scheduled time.Time `json:"scheduled,omitzero"`
 }
 
 // Corpora keeps the records of corpora.

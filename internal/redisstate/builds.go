@@ -77,6 +77,15 @@ func (b *Builds) Release(ctx context.Context, lease levels.Lease) error {
 	return nil
 }
 
+// Holder implements [levels.Builds].
+func (b *Builds) Holder(ctx context.Context, corpus string) (string, error) {
+	out, err := b.s.run(ctx, b.s.scripts.holder, []string{b.s.corpusKey(corpus, "lease")})
+	if err != nil {
+		return "", fmt.Errorf("redisstate: corpus %s: holder of the lease: %w", corpus, err)
+	}
+	return out.text(1), nil
+}
+
 // Save implements [levels.Builds].
 func (b *Builds) Save(ctx context.Context, lease levels.Lease, state *levels.State) error {
 	record, err := json.Marshal(state)

@@ -11,11 +11,11 @@ var luaFiles embed.FS
 
 // scripts are the Lua scripts, each from the file of its name.
 type scripts struct {
-	open, mark, count, positions, clear *redis.Script
-	acquire, renew, release, save       *redis.Script
-	update                              *redis.Script
-	take, give                          *redis.Script
-	reserve, settle, resume             *redis.Script
+	open, mark, count, positions, clear   *redis.Script
+	acquire, renew, release, save, holder *redis.Script
+	update                                *redis.Script
+	take, give                            *redis.Script
+	reserve, settle, resume               *redis.Script
 }
 
 func loadScripts() scripts {
@@ -28,7 +28,7 @@ func loadScripts() scripts {
 	}
 	return scripts{
 		open: load("open"), mark: load("mark"), count: load("count"), positions: load("positions"), clear: load("clear"),
-		acquire: load("acquire"), renew: load("renew"), release: load("release"), save: load("save"),
+		acquire: load("acquire"), renew: load("renew"), release: load("release"), save: load("save"), holder: load("holder"),
 		update: load("update"),
 		take:   load("take"), give: load("give"),
 		reserve: load("reserve"), settle: load("settle"), resume: load("resume"),

@@ -62,6 +62,21 @@ func (b *Builds) Release(ctx context.Context, lease levels.Lease) error {
 	return nil
 }
 
+// Holder implements [levels.Builds].
+func (b *Builds) Holder(ctx context.Context, corpus string) (holder string, err error) {
+	err = b.db.read(ctx, func(s *session) error {
+		lease, err := s.lease(corpus)
+		if err == nil && lease.Until.After(b.db.now()) {
+			holder = lease.Holder
+		}
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("sqlite: corpus %s: holder of the lease: %w", corpus, err)
+	}
+	return holder, nil
+}
+
 // Save implements [levels.Builds].
 func (b *Builds) Save(ctx context.Context, lease levels.Lease, state *levels.State) error {
 	record, err := json.Marshal(state)

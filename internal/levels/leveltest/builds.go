@@ -91,6 +91,25 @@ var buildTests = []contractTest{
 		s.fails("Renew of a lease that was passed on", err, levels.ErrFenced)
 		s.fails("Save under a lease that was passed on", s.Builds.Save(s.Context(), a, s.state("b1")), levels.ErrFenced)
 	}},
+	{"Holder", func(s *suite) {
+		held := func(when, want string) {
+			s.Helper()
+			got, err := s.Builds.Holder(s.Context(), s.corpus)
+			s.ok("Holder", err)
+			s.same("holder "+when, got, want)
+		}
+		held("before any lease", "")
+		a := s.acquire("a", 0)
+		held("after Acquire", "a")
+		s.Advance(2 * ttl)
+		held("after its time", "")
+		b := s.acquire("b", 0)
+		held("after it was passed on", "b")
+		s.ok("Release of the lease before", s.Builds.Release(s.Context(), a))
+		held("after a release that doesn't count", "b")
+		s.ok("Release", s.Builds.Release(s.Context(), b))
+		held("after Release", "")
+	}},
 	{"LateButNotPassedOn", func(s *suite) {
 		a := s.acquire("a", 0)
 		s.Advance(2 * ttl)

@@ -149,6 +149,11 @@ func (f *FlakyBuilds) Renew(ctx context.Context, lease levels.Lease, ttl time.Du
 	return result(f.Schedule, "Renew", lease.Corpus, func() (levels.Lease, error) { return f.Inner.Renew(ctx, lease, ttl) })
 }
 
+// Holder implements [levels.Builds].
+func (f *FlakyBuilds) Holder(ctx context.Context, corpus string) (string, error) {
+	return result(f.Schedule, "Holder", corpus, func() (string, error) { return f.Inner.Holder(ctx, corpus) })
+}
+
 // Release implements [levels.Builds].
 func (f *FlakyBuilds) Release(ctx context.Context, lease levels.Lease) error {
 	return f.Schedule.around("Release", lease.Corpus, func() error { return f.Inner.Release(ctx, lease) })

@@ -57,6 +57,19 @@ func (m *Memory) Release(ctx context.Context, lease levels.Lease) error {
 	return nil
 }
 
+// Holder implements [levels.Builds].
+func (m *Memory) Holder(ctx context.Context, corpus string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.leases[corpus]; l.Until.After(m.now()) {
+		return l.Holder, nil
+	}
+	return "", nil
+}
+
 // Save implements [levels.Builds].
 func (m *Memory) Save(ctx context.Context, lease levels.Lease, state *levels.State) error {
 	if err := ctx.Err(); err != nil {

@@ -1,0 +1,70 @@
+package wire
+
+import (
+	"context"
+	"sync"
+
+	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/service"
+)
+
+// Builder coordinates the builds of a fleet: workers elsewhere do the tasks. When its context ends, a build is left running,
+// for another coordinator to go on with. It implements service.Builder.
+type Builder struct {
+	Places *Places
+	Models *Models
+	// Holder names this process in leases.
+	Holder string
+	// TempDir takes the mapped vectors of large levels; "" means the system's.
+	TempDir string
+	// More may change a coordinator's dependencies before it is made; nil for none.
+	More func(*coordinator.Deps)
+}
+
+var _ service.Builder = (*Builder)(nil)
+
+// Run implements service.Builder.
+func (b *Builder) Run(ctx context.Context, corpus string, req coordinator.Request, s api.BuildRequest) (coordinator.Report, error) {
+	if _, err := b.Places.EmbedderOf(ctx, b.Models, corpus); err != nil {
+		return coordinator.Report{}, err
+	}
+	coord, err := b.coordinator(corpus, s)
+	if err != nil {
+		return coordinator.Report{}, err
+	}
+	side, stop := context.WithCancel(ctx)
+	var reporting sync.WaitGroup
+	reporter := coordinator.Reporter{Coordinator: coord, Hand: func() (int, int, []string) { return 0, 0, nil }}
+	began := req.Began
+	var once sync.Once
+	req.Began = func(build string) {
+		once.Do(func() { reporting.Go(func() { reporter.Run(side) }) }) // not before: the lease may be another's
+		if began != nil {
+			began(build)
+		}
+	}
+	req.HandOver = true
+	report, err := coord.Build(ctx, req)
+	stop()
+	reporting.Wait()
+	return report, err
+}
+
+// Coordinator implements service.Builder.
+func (b *Builder) Coordinator(_ context.Context, corpus string) (*coordinator.Coordinator, error) {
+	return b.coordinator(corpus, api.BuildRequest{})
+}
+
+func (b *Builder) coordinator(corpus string, s api.BuildRequest) (*coordinator.Coordinator, error) {
+	cfg := CoordinatorConfig(b.Places.cfg, corpus, b.Holder, b.TempDir, b.Models)
+	return b.Places.Coordinator(cfg, b.Models, BudgetOf(b.Places.cfg, s), b.More)
+}
+
+// Purge implements service.Builder.
+func (b *Builder) Purge(ctx context.Context, corpus, build string) error {
+	if err := b.Places.Queue().Purge(ctx, corpus, build); err != nil {
+		return err
+	}
+	return b.Places.Plans().DropPlans(ctx, corpus, build)
+}
