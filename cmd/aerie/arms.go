@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/evaluate"
 	"github.com/aerie-rag/aerie/internal/retrieve"
@@ -154,7 +155,7 @@ func (s *armSpec) arm(base retrieve.Request, standard []evaluate.Arm) (evaluate.
 		modeGiven = modeGiven || o.key == "mode"
 	}
 	for _, key := range given {
-		if mode, ok := modeOf[strings.ReplaceAll(key, "_", "-")]; ok && !modeGiven {
+		if mode, ok := api.ModeOf(key); ok && !modeGiven {
 			arm.Request.Mode = mode
 		}
 	}

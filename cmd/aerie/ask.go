@@ -13,9 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/aerie-rag/aerie/internal/answer"
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
-	"github.com/aerie-rag/aerie/internal/coordinator"
-	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
@@ -25,13 +24,6 @@ type askOptions struct {
 	floor      float64
 	floorGiven bool
 	stream     bool
-}
-
-// askResult is the JSON of aerie ask.
-type askResult struct {
-	answer.Answer
-	Cost    *coordinator.Cost `json:"cost"` // nil if the model has no price
-	Explain *retrieve.Explain `json:"explain,omitempty"`
 }
 
 const askLong = `Finds what the corpus holds about a question, as aerie query does with the same options, and answers from that alone,
@@ -86,44 +78,23 @@ func (c *cli) ask(ctx context.Context, o askOptions, args []string) error {
 	if o.stream && c.output != "table" {
 		return usagef("", "--stream is for people: with --output %s the answer comes in one piece", c.output)
 	}
+	if !(o.floor >= -1 && o.floor <= 1) {
+		return usagef("", "--min-similarity is %v; it must be between -1 (none) and 1", o.floor)
+	}
 	h, err := c.openExisting()
 	if err != nil {
 		return err
 	}
 	defer h.close()
-	retriever, byWords, err := h.retriever(ctx)
-	if err != nil {
-		return err
-	}
-	answerer, err := h.answerer(o)
-	if err != nil {
-		return err
-	}
 	req := o.req
-	req.Corpus = c.cfg.Corpus
-	if byWords && !o.alpha && req.Mode != retrieve.Traversal {
-		req.Alpha = 0
-		c.warn("corpus %s holds vectors that were brought along, and embeddings doesn't name their model: the question is compared by its words", req.Corpus)
-	}
-	one := func(question string) error {
+	return c.eachQuestion(args, func(question string) error {
 		req.Query = question
-		found, err := retriever.Retrieve(ctx, req)
-		if err != nil {
-			return queryError(err)
+		q := api.Ask{Query: api.QueryOf(req, o.alpha)}
+		if o.floorGiven {
+			q.MinSimilarity = &o.floor
 		}
-		return c.answer(ctx, h, answerer, found, o.stream)
-	}
-	switch {
-	case len(args) != 1 || args[0] != "-":
-		return one(strings.Join(args, " "))
-	case c.output == "jsonl":
-		return eachLine(c.in, one)
-	}
-	text, err := io.ReadAll(c.in)
-	if err != nil {
-		return fmt.Errorf("reading the question from stdin: %w", err)
-	}
-	return one(strings.TrimSpace(string(text)))
+		return c.answer(ctx, h, q, o.stream)
+	})
 }
 
 // eachLine calls fn with every line that isn't blank.
@@ -145,33 +116,8 @@ func eachLine(in io.Reader, fn func(string) error) error {
 	}
 }
 
-// answerer wires the chat model, which is that of summaries. The built-in one doesn't chat: then the hits are quoted.
-func (h *home) answerer(o askOptions) (*answer.Answerer, error) {
-	chat := summariesConfig(h.cfg)
-	cfg := answer.Config{ContextTokens: chat.ContextTokens, MaxOutputTokens: chat.MaxOutputTokens, Floor: o.floor}
-	if !o.floorGiven {
-		embedder, err := h.embedder()
-		if err != nil {
-			return nil, err
-		}
-		cfg.Floor = answer.Floor(embedder.Name())
-	}
-	if !(cfg.Floor >= -1 && cfg.Floor <= 1) {
-		return nil, usagef("", "--min-similarity is %v; it must be between -1 (none) and 1", cfg.Floor)
-	}
-	if chat.Provider != llm.ProviderOpenAI {
-		return answer.New(cfg, nil, h.counter), nil
-	}
-	cfg.Name = chat.Model
-	model, err := llm.NewStreamer(chat, h.modelDeps())
-	if err != nil {
-		return nil, asUsage(err)
-	}
-	return answer.New(cfg, model, h.counter), nil
-}
-
-// answer answers from what was found, and prints it: as it comes if stream is set, else when it is complete.
-func (c *cli) answer(ctx context.Context, h *home, answerer *answer.Answerer, found retrieve.Result, stream bool) error {
+// answer asks, and prints the answer: as it comes if stream is set, else when it is complete.
+func (c *cli) answer(ctx context.Context, h place, q api.Ask, stream bool) error {
 	width, tty := terminal(c.out)
 	if !tty {
 		width = 0 // what a program reads isn't wrapped
@@ -185,28 +131,22 @@ func (c *cli) answer(ctx context.Context, h *home, answerer *answer.Answerer, fo
 			heard = append(heard, s.Text)
 		}
 	}
-	a, err := answerer.Answer(ctx, found, on)
+	result, err := h.Ask(ctx, c.cfg.Corpus, q, on)
 	if err != nil {
 		if len(heard) > 0 {
 			out.write("\n")
 		}
 		return err
 	}
-	result := askResult{Answer: a, Explain: found.Explain}
-	if price, ok := prices(h.cfg)[a.Model]; ok && a.Calls > 0 {
-		result.Cost = &coordinator.Cost{Amount: price.Cost(a.InputTokens, a.OutputTokens), Currency: price.Currency}
-	}
+	c.tellNotes(result.Notes)
 	if c.output != "table" {
 		return c.printJSON(result)
 	}
-	for _, note := range a.Notes {
-		c.note("note: %s", note)
-	}
-	if !same(heard, a.Sentences) {
+	if !same(heard, result.Sentences) {
 		if len(heard) > 0 {
 			out.write("\n\nThe text above proved to be the model's reasoning. Its answer:\n\n")
 		}
-		out.write(a.Text)
+		out.write(result.Text)
 	}
 	out.write("\n")
 	c.showSources(out, result)
@@ -227,7 +167,7 @@ func same(heard []string, sentences []answer.Sentence) bool {
 }
 
 // showSources lists what the answer cites, and says how it came about.
-func (c *cli) showSources(out *flow, r askResult) {
+func (c *cli) showSources(out *flow, r api.Answer) {
 	var b strings.Builder
 	width := 100
 	if out.width > 0 {

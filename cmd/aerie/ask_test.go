@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/answer"
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 )
 
@@ -30,7 +31,7 @@ func TestAsk(t *testing.T) {
 	fields(t, decode[map[string]any](t, r), "question", "answer", "sentences[].text", "sentences[].citations", "citations[].n", "citations[].id",
 		"citations[].level", "citations[].document_ids", "hits[].text", "abstained", "tokens", "input_tokens", "output_tokens", "model", "quoted",
 		"generation", "cost.amount")
-	got := decode[askResult](t, r)
+	got := decode[api.Answer](t, r)
 	const text = "Herons wait for fish [1]. They are grey. (not from the corpus) So are cranes [99]. (not from the corpus)"
 	if got.Text != text || got.Abstained || got.Quoted || got.Model != "fake" || got.Calls != 1 || got.Cost == nil || got.Cost.Amount <= 0 {
 		t.Errorf("%+v", got)
@@ -62,7 +63,7 @@ func TestAsk(t *testing.T) {
 	if len(all) != 2 || all[1].Question != "Do owls listen?" || all[0].Text != text {
 		t.Errorf("%+v", all)
 	}
-	if one := aerieStdin(t, "What do herons\nwait for?\n", append([]string{"ask", "-", "-o", "json"}, flags...)...).want(t, exitDone); decode[askResult](t, one).Text != text {
+	if one := aerieStdin(t, "What do herons\nwait for?\n", append([]string{"ask", "-", "-o", "json"}, flags...)...).want(t, exitDone); decode[api.Answer](t, one).Text != text {
 		t.Error(one.stdout)
 	}
 	// The wrong key is an error, and never shown.
@@ -79,7 +80,7 @@ func TestAskAbstains(t *testing.T) {
 	const question = "What is the capital of Peru?"
 	for _, more := range [][]string{nil, flags} {
 		r := aerie(t, append([]string{"ask", question, "-o", "json"}, more...)...).want(t, exitDone)
-		got := decode[askResult](t, r)
+		got := decode[api.Answer](t, r)
 		if !got.Abstained || got.Text != answer.Abstention || got.Why == "" || got.Calls != 0 {
 			t.Errorf("%+v", got)
 		}
@@ -94,11 +95,11 @@ func TestAskAbstains(t *testing.T) {
 	if n := fake.Counts().Chat; n != 0 {
 		t.Errorf("%d calls", n)
 	}
-	got := decode[askResult](t, aerie(t, append([]string{"ask", question, "--min-similarity", "-1", "-o", "json"}, flags...)...).want(t, exitDone))
+	got := decode[api.Answer](t, aerie(t, append([]string{"ask", question, "--min-similarity", "-1", "-o", "json"}, flags...)...).want(t, exitDone))
 	if got.Abstained || got.Text != "Lima [1]." {
 		t.Errorf("%+v", got)
 	}
-	got = decode[askResult](t, aerie(t, "ask", "--document", "nowhere", "What do herons wait for?", "-o", "json").want(t, exitDone))
+	got = decode[api.Answer](t, aerie(t, "ask", "--document", "nowhere", "What do herons wait for?", "-o", "json").want(t, exitDone))
 	if !got.Abstained || got.Why != "nothing was found" {
 		t.Errorf("%+v", got)
 	}
@@ -107,7 +108,7 @@ func TestAskAbstains(t *testing.T) {
 // TestAskQuotes: without a chat model the answer is quoted, and says so.
 func TestAskQuotes(t *testing.T) {
 	flock(t)
-	got := decode[askResult](t, aerie(t, "ask", "What do owls listen for?", "--max-level", "0", "--explain", "-o", "json").want(t, exitDone))
+	got := decode[api.Answer](t, aerie(t, "ask", "What do owls listen for?", "--max-level", "0", "--explain", "-o", "json").want(t, exitDone))
 	if !got.Quoted || got.Text != "Owls listen for voles in the dark of winter. [1]" || got.Citations[0].DocumentIDs[0] != "owl" || got.Explain == nil {
 		t.Errorf("%+v", got)
 	}

@@ -9,12 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
 	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/levels"
 )
 
 func (c *cli) buildCommand() *cobra.Command {
-	var force bool
+	var force, detach bool
 	cmd := &cobra.Command{
 		Use:     "build",
 		Short:   "Build the tree if the corpus has grown enough, or go on with an unfinished build",
@@ -23,16 +25,17 @@ func (c *cli) buildCommand() *cobra.Command {
 			"is building, it follows that build until it rests. Ctrl-C stops cleanly and loses nothing; a second one stops at once.",
 		Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.runBuild(cmd.Context(), coordinator.Request{Force: force, Trigger: "command"})
+			return c.runBuild(cmd.Context(), api.Start{BuildRequest: api.BuildRequest{Force: force}}, detach)
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "build whatever the growth rule says")
+	cmd.Flags().BoolVar(&detach, "detach", false, "with --server: start the build and leave it to the coordinator")
 	keyflag.Add(cmd.Flags(), c.flags, allKeys, append(append([]string{}, buildShown...), clusterShown...)...)
 	return cmd
 }
 
 func (c *cli) retryCommand() *cobra.Command {
-	var failed bool
+	var failed, detach bool
 	var cause string
 	cmd := &cobra.Command{
 		Use: "retry --failed", Short: "Run buried tasks again and go on with their build", Args: none,
@@ -40,10 +43,11 @@ func (c *cli) retryCommand() *cobra.Command {
 			if !failed {
 				return usagef("aerie status lists what is buried and why", "aerie retry needs --failed, which runs the buried tasks again")
 			}
-			return c.runBuild(cmd.Context(), coordinator.Request{Retry: true, RetryCause: cause, Trigger: "retry"})
+			return c.runBuild(cmd.Context(), api.Start{Retry: true, Cause: cause}, detach)
 		},
 	}
 	cmd.Flags().BoolVar(&failed, "failed", false, "run the buried tasks again")
+	cmd.Flags().BoolVar(&detach, "detach", false, "with --server: leave the build to the coordinator")
 	cmd.Flags().StringVar(&cause, "cause", "", "only those that were buried for this cause, as in aerie status")
 	keyflag.Add(cmd.Flags(), c.flags, allKeys)
 	return cmd
@@ -64,29 +68,26 @@ func (c *cli) gc(ctx context.Context) error {
 		return err
 	}
 	defer h.close()
-	record, err := h.record(ctx)
+	result, err := h.Collect(ctx, c.cfg.Corpus)
 	if err != nil {
 		return err
 	}
-	removed, err := h.gc(ctx)
-	if err != nil {
-		return err
-	}
-	result := struct {
-		Corpus  string `json:"corpus"`
-		Removed int    `json:"removed"`
-	}{record.Name, removed}
-	return c.print(result, func(w io.Writer) { fmt.Fprintf(w, "%s: %s removed\n", record.Name, plural(removed, "node", "nodes")) })
+	return c.print(result, func(w io.Writer) {
+		fmt.Fprintf(w, "%s: %s removed\n", result.Corpus, plural(result.Removed, "node", "nodes"))
+	})
 }
 
 // runBuild builds, prints the report and returns the exit code that goes with it.
-func (c *cli) runBuild(ctx context.Context, req coordinator.Request) error {
-	h, err := c.openHome()
+func (c *cli) runBuild(ctx context.Context, start api.Start, detach bool) error {
+	h, err := c.openPlace("build.max_tokens", "build.max_cost")
 	if err != nil {
 		return err
 	}
 	defer h.close()
-	report, err := h.build(ctx, req)
+	if detach {
+		return c.detach(ctx, h, start)
+	}
+	report, err := h.Run(ctx, c.cfg.Corpus, start)
 	if err != nil {
 		return err
 	}
@@ -94,6 +95,33 @@ func (c *cli) runBuild(ctx context.Context, req coordinator.Request) error {
 		return err
 	}
 	return c.outcome(ctx, report)
+}
+
+// detachedBuild is the JSON of aerie build --detach for a build that runs; one that rests already has its report.
+type detachedBuild struct {
+	Build    string        `json:"build"`
+	Corpus   string        `json:"corpus"`
+	State    levels.Status `json:"state"`
+	Attached bool          `json:"attached"`
+}
+
+// detach starts a build and looks at it no further.
+func (c *cli) detach(ctx context.Context, h place, start api.Start) error {
+	b, err := h.Detach(ctx, c.cfg.Corpus, start)
+	switch {
+	case err != nil:
+		return err
+	case b.Problem != nil:
+		return b.Problem.Err()
+	case b.Report != nil:
+		if err := c.print(b.Report, func(w io.Writer) { showReport(w, *b.Report) }); err != nil {
+			return err
+		}
+		return c.outcome(ctx, *b.Report)
+	}
+	return c.print(detachedBuild{b.Build, b.Corpus, b.State, b.Attached}, func(w io.Writer) {
+		fmt.Fprintf(w, "%s: build %s runs; aerie status looks at it, aerie build attaches to it\n", b.Corpus, b.Build)
+	})
 }
 
 // The starts of a report's reason that have an exit code of their own; the worker and the coordinator write them.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/ingest"
@@ -79,20 +80,19 @@ func (c *cli) demo(ctx context.Context, named bool) error {
 	if err := writeGoDocs(ctx, tool, texts); err != nil {
 		return err
 	}
-	h, err := c.open()
+	h, err := c.openAt(texts)
 	if err != nil {
 		return err
 	}
 	defer h.close()
-	h.base = texts
 	result := demoResult{Home: c.home, Queries: []retrieve.Result{}}
 	c.step("\n$ aerie ingest documents")
-	if result.Ingest, err = h.ingest(ctx, ingest.Request{Corpus: c.cfg.Corpus, Paths: []string{texts}}); err != nil {
+	if result.Ingest, err = h.Ingest(ctx, ingest.Request{Corpus: c.cfg.Corpus, Paths: []string{texts}}); err != nil {
 		return err
 	}
 	c.show(func(w io.Writer) { showIngest(w, ingestResult{Report: result.Ingest}) })
 	c.step("\n$ aerie build")
-	if result.Build, err = h.build(ctx, coordinator.Request{Trigger: "command"}); err != nil {
+	if result.Build, err = h.Run(ctx, c.cfg.Corpus, api.Start{}); err != nil {
 		return err
 	}
 	c.show(func(w io.Writer) { showReport(w, result.Build) })
@@ -120,26 +120,18 @@ func (c *cli) demo(ctx context.Context, named bool) error {
 
 // demoAsk prints the tree and asks the questions.
 func (c *cli) demoAsk(ctx context.Context, h *home, result *demoResult) error {
-	v, err := h.readTree(ctx)
-	if err != nil {
-		return err
-	}
 	if c.output == "table" {
 		c.step("\n$ aerie tree --depth 2 --limit 4")
-		if err := c.outline(ctx, h.store(), v, nil, treeOptions{depth: 2, limit: 4}); err != nil {
+		if err := c.outline(ctx, h, treeOptions{depth: 2, limit: 4}); err != nil {
 			return err
 		}
-	}
-	retriever, _, err := h.retriever(ctx)
-	if err != nil {
-		return err
 	}
 	for _, question := range demoQuestions {
 		req := retrieve.NewRequest(c.cfg.Corpus, question)
 		req.Budget, req.TopK = 400, 3
-		found, err := retriever.Retrieve(ctx, req)
+		found, err := h.Query(ctx, c.cfg.Corpus, api.QueryOf(req, true))
 		if err != nil {
-			return queryError(err)
+			return err
 		}
 		result.Queries = append(result.Queries, found)
 		c.step("\n$ aerie query --budget %d --top-k %d %q", req.Budget, req.TopK, question)

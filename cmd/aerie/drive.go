@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
@@ -18,7 +20,30 @@ import (
 // folder lets only one of them get as far: after a kill the next one need not wait until the lease has run out.
 const holder = "embedded"
 
-// build runs or resumes a build in this process, or follows one that runs in another.
+// Run runs or resumes a build in this process, or follows one that runs in another.
+func (h *home) Run(ctx context.Context, name string, s api.Start) (coordinator.Report, error) {
+	trigger := cmp.Or(s.Trigger, "command")
+	if s.Retry {
+		trigger = "retry"
+	}
+	return h.of(name).build(ctx, coordinator.Request{Force: s.Force, Trigger: trigger, Retry: s.Retry, RetryCause: s.Cause})
+}
+
+// of returns the home with another corpus at hand.
+func (h *home) of(name string) *home {
+	if name == h.cfg.Corpus {
+		return h
+	}
+	other, cfg := *h, *h.cfg
+	cfg.Corpus, other.cfg = name, &cfg
+	return &other
+}
+
+// Detach implements builds.
+func (h *home) Detach(context.Context, string, api.Start) (api.Build, error) {
+	return api.Build{}, usagef("leave it out, or name a coordinator with --server", "--detach has nobody to leave the build to: it runs in this process")
+}
+
 func (h *home) build(ctx context.Context, req coordinator.Request) (coordinator.Report, error) {
 	waiting := false
 	for {
@@ -117,8 +142,12 @@ func (h *home) coordinator(m *models, events func(string)) (*coordinator.Coordin
 	return coordinator.New(cfg, deps)
 }
 
-// plan says what a build would do. It needs the queue for the journal only: where there is none yet, or another process
+// Plan says what a build would do. It needs the queue for the journal only: where there is none yet, or another process
 // has it, paid answers count as calls.
+func (h *home) Plan(ctx context.Context, name string) (coordinator.Estimate, error) {
+	return h.of(name).plan(ctx)
+}
+
 func (h *home) plan(ctx context.Context) (coordinator.Estimate, error) {
 	var journal llm.Journal
 	if exists(h.queueDir()) {
@@ -165,20 +194,58 @@ func (h *home) showDoing(ctx context.Context, coord *coordinator.Coordinator) {
 	}
 }
 
-// gc removes what nobody needs. It takes the queue, whose lock keeps builds away meanwhile.
-func (h *home) gc(ctx context.Context) (int, error) {
+// Collect removes what nobody needs. It takes the queue, whose lock keeps builds away meanwhile.
+func (h *home) Collect(ctx context.Context, name string) (api.Collected, error) {
+	if _, err := h.Record(ctx, name); err != nil {
+		return api.Collected{}, err
+	}
 	if err := h.openQueue(); err != nil {
-		return 0, lockedHint(err)
+		return api.Collected{}, lockedHint(err)
 	}
-	m, err := h.models(nil)
+	return h.Service.Collect(ctx, name)
+}
+
+// builder does the work of builds for the service of a home.
+type builder struct{ h *home }
+
+// Run implements service.Builder.
+func (b builder) Run(ctx context.Context, name string, req coordinator.Request, budget api.BuildRequest) (coordinator.Report, error) {
+	h, cfg := *b.h.of(name), *b.h.cfg
+	cfg.Corpus = name
+	if budget.MaxTokens != nil {
+		cfg.Build.MaxTokens = *budget.MaxTokens
+	}
+	if budget.MaxCost != nil {
+		cfg.Build.MaxCost = *budget.MaxCost
+	}
+	h.cfg = &cfg
+	if err := b.h.openQueue(); err != nil {
+		return coordinator.Report{}, lockedHint(err)
+	}
+	h.conn = b.h.conn
+	return h.drive(ctx, req)
+}
+
+// Coordinator implements service.Builder.
+func (b builder) Coordinator(_ context.Context, name string) (*coordinator.Coordinator, error) {
+	h := b.h.of(name)
+	var journal llm.Journal
+	if h.conn != nil {
+		journal = h.conn.Journal()
+	}
+	m, err := h.models(journal)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	coord, err := h.coordinator(m, nil)
-	if err != nil {
-		return 0, err
+	return h.coordinator(m, nil)
+}
+
+// Purge implements service.Builder.
+func (b builder) Purge(ctx context.Context, name, build string) error {
+	if err := b.h.openQueue(); err != nil {
+		return lockedHint(err)
 	}
-	return coord.GC(ctx)
+	return errors.Join(b.h.conn.Queue().Purge(ctx, name, build), b.h.conn.Plans().DropPlans(ctx, name, build))
 }
 
 // lookEvery is how often a build in another process is looked at.

@@ -139,12 +139,12 @@ func (c *cli) eval(ctx context.Context, o evalOptions, path string) error {
 		return err
 	}
 	defer h.close()
-	searcher, err := h.evalSearcher(ctx, o.vectors, questions, arms)
+	searcher, err := c.evalSearcher(ctx, h, o.vectors, questions, arms)
 	if err != nil {
 		return err
 	}
 	defer searcher.close()
-	report, err := h.runEval(ctx, o.cfg, searcher, questions, evaluate.Grid(arms, budgets...))
+	report, err := c.runEval(ctx, h, o.cfg, searcher, questions, evaluate.Grid(arms, budgets...))
 	if err != nil {
 		return err
 	}
@@ -274,8 +274,8 @@ func (c *cli) readQuestions(path string) ([]evaluate.Question, error) {
 }
 
 // runEval asks, and pins the trees that were asked.
-func (h *home) runEval(ctx context.Context, cfg evaluate.Config, searcher *evalSearcher, questions []evaluate.Question, arms []evaluate.Arm) (*evaluate.Report, error) {
-	ticker := newTicker(h.c, "evaluating")
+func (c *cli) runEval(ctx context.Context, h place, cfg evaluate.Config, searcher *evalSearcher, questions []evaluate.Question, arms []evaluate.Arm) (*evaluate.Report, error) {
+	ticker := newTicker(c, "evaluating")
 	defer ticker.stop()
 	cfg.Prepare = searcher.prepare
 	cfg.Progress = func(done, total int) {
@@ -283,13 +283,18 @@ func (h *home) runEval(ctx context.Context, cfg evaluate.Config, searcher *evalS
 	}
 	report, err := evaluate.Run(ctx, cfg, searcher, questions, arms)
 	if err != nil {
-		return nil, queryError(err)
+		return nil, err
 	}
 	for i := range report.Trees {
 		t := &report.Trees[i]
-		if t.Hash, err = evaluate.TreeHash(ctx, h.store(), t.Corpus, t.Generation); err != nil {
+		hash, err := h.TreeHash(ctx, t.Corpus)
+		if err != nil {
 			return nil, err
 		}
+		if hash.Generation != t.Generation {
+			return nil, failf(exitFailed, "run it again", "corpus %s was built anew while it was asked", t.Corpus)
+		}
+		t.Hash = hash.Hash
 	}
 	return report, nil
 }

@@ -8,21 +8,20 @@ import (
 	"io"
 	"os"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/evaluate"
 	"github.com/aerie-rag/aerie/internal/ingest"
-	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/npy"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
-// evalSearcher answers with the retriever of each arm's corpus. Vectors are made, or read, once for all arms.
+// evalSearcher asks the place. Vectors are made, or read, once for all arms where the place doesn't make them itself.
 type evalSearcher struct {
-	retriever *retrieve.Retriever // of corpora that name the model of their vectors
-	given     *retrieve.Retriever // of corpora whose vectors were brought along
-	broughtBy map[string]bool     // the latter
-	embedder  *evaluate.Remembering
-	wanted    bool // some arm compares vectors
+	place    place
+	embedder queryVectors // nil: the place embeds
+	wanted   bool         // some arm compares vectors
+	model    string       // of the corpora's vectors, as far as a coordinator embeds
 
 	file   *npy.File // of vectors, if there is one
 	pinned *evalVectors
@@ -30,21 +29,19 @@ type evalSearcher struct {
 	vector []float32
 }
 
-func (h *home) evalSearcher(ctx context.Context, vectors string, questions []evaluate.Question, arms []evaluate.Arm) (*evalSearcher, error) {
-	embedder, err := h.embedder()
+func (c *cli) evalSearcher(ctx context.Context, h place, vectors string, questions []evaluate.Question, arms []evaluate.Arm) (*evalSearcher, error) {
+	embedder, err := h.queryVectors()
 	if err != nil {
 		return nil, err
 	}
-	s := &evalSearcher{embedder: evaluate.Remember(embedder), broughtBy: map[string]bool{}}
-	s.retriever = retrieve.New(retrieve.Config{}, h.store(), h.db.Corpora(), s.embedder)
-	s.given = retrieve.New(retrieve.Config{}, h.store(), h.db.Corpora(), givenEmbedder{s.embedder})
+	s := &evalSearcher{place: h, embedder: embedder}
 	if vectors != "" {
 		if err := s.open(vectors, len(questions)); err != nil {
 			return nil, err
 		}
 	}
 	for _, arm := range arms {
-		if err := s.admit(ctx, h, arm); err != nil {
+		if err := s.admit(ctx, c, arm); err != nil {
 			s.close()
 			return nil, err
 		}
@@ -78,38 +75,29 @@ func (s *evalSearcher) open(path string, rows int) error {
 }
 
 // admit checks that an arm's corpus is there and can be asked.
-func (s *evalSearcher) admit(ctx context.Context, h *home, arm evaluate.Arm) error {
-	record, err := h.recordOf(ctx, arm.Request.Corpus)
+func (s *evalSearcher) admit(ctx context.Context, c *cli, arm evaluate.Arm) error {
+	status, err := s.place.Status(ctx, arm.Request.Corpus)
 	if err != nil {
-		var f *failure
-		if errors.As(err, &f) && arm.Request.Corpus != h.cfg.Corpus {
-			return usagef(f.hint, "arm %q: %w", arm.Name, f.err)
+		var told *api.Error
+		if errors.As(err, &told) && told.Exit == exitFailed && arm.Request.Corpus != c.cfg.Corpus {
+			return usagef(told.Hint, "arm %q: %w", arm.Name, told.Err)
 		}
 		return err
 	}
-	s.broughtBy[record.Name] = record.Embedder == ingest.Given
+	record := status.Corpora[0]
 	if arm.Request.Alpha == 0 {
 		return nil
 	}
-	s.wanted = true
+	s.wanted, s.model = true, record.Embedder
 	switch {
 	case s.file != nil && s.file.Width() != record.Width && record.Width > 0:
 		return usagef("", "--vectors: %s is %d wide, but the vectors of corpus %s are %d wide: both must be of the same model", s.file.Path(), s.file.Width(),
-			record.Name, record.Width)
-	case s.file == nil && h.broughtAlong(record):
+			record.Corpus, record.Width)
+	case s.file == nil && record.Embedder == ingest.Given && (s.embedder == nil || c.cfg.Embeddings.Provider == llm.ProviderLexical):
 		return usagef("set embeddings to the model that made them, or bring the questions' vectors along too: --vectors FILE.npy",
-			"corpus %s holds vectors that were brought along, and arm %q would compare them with those of %s", record.Name, arm.Name, llm.LexicalName)
+			"corpus %s holds vectors that were brought along, and arm %q would compare them with those of %s", record.Corpus, arm.Name, llm.LexicalName)
 	}
 	return nil
-}
-
-// recordOf returns the record of a corpus that an arm names.
-func (h *home) recordOf(ctx context.Context, corpus string) (*levels.Corpus, error) {
-	cfg := *h.cfg
-	cfg.Corpus = corpus
-	other := *h
-	other.cfg = &cfg
-	return other.record(ctx)
 }
 
 func (s *evalSearcher) close() {
@@ -123,6 +111,9 @@ func (s *evalSearcher) embedderName() string {
 	if s.file != nil || !s.wanted {
 		return ""
 	}
+	if s.embedder == nil {
+		return s.model
+	}
 	return s.embedder.Name()
 }
 
@@ -132,17 +123,21 @@ func (s *evalSearcher) prepare(ctx context.Context, question string) error {
 	case s.file != nil:
 		s.vector = s.file.Row(nil, s.row)
 		s.row++
-	case s.wanted:
-		return s.embedder.Prepare(ctx, question)
+	case s.wanted && s.embedder != nil:
+		vector, err := s.embedder.EmbedQuery(ctx, question)
+		if err != nil {
+			return err
+		}
+		s.vector = vector
 	}
 	return nil
 }
 
 // Retrieve asks the corpus that the request names.
 func (s *evalSearcher) Retrieve(ctx context.Context, req retrieve.Request) (retrieve.Result, error) {
-	req.Vector = s.vector
-	if s.broughtBy[req.Corpus] {
-		return s.given.Retrieve(ctx, req)
+	q := api.QueryOf(req, true)
+	if req.Alpha != 0 || req.Mode == retrieve.Traversal {
+		q.Vector = s.vector
 	}
-	return s.retriever.Retrieve(ctx, req)
+	return s.place.Query(ctx, req.Corpus, q)
 }

@@ -8,20 +8,18 @@ import (
 	"io"
 	"strings"
 
-	"github.com/aerie-rag/aerie/internal/config"
-	"github.com/aerie-rag/aerie/internal/llm"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/api"
 )
 
 // The exit codes are a contract with scripts.
 const (
-	exitDone        = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitLeftOut     = 3 // finished, but something was left out
-	exitBudget      = 4 // over budget, paused
-	exitUnreachable = 5 // a dependency can't be reached
-	exitInterrupted = 130
+	exitDone        = api.ExitDone
+	exitFailed      = api.ExitFailed
+	exitUsage       = api.ExitUsage
+	exitLeftOut     = api.ExitLeftOut
+	exitBudget      = api.ExitBudget
+	exitUnreachable = api.ExitUnreachable
+	exitInterrupted = api.ExitInterrupted
 )
 
 // errInterrupted is the cause of a context that SIGINT or SIGTERM has ended. It is a context.Canceled, so that whoever
@@ -73,19 +71,15 @@ func judge(ctx context.Context, err error) *failure {
 	if errors.As(err, &f) {
 		return f
 	}
-	f = &failure{err: err, exit: exitFailed}
-	var wrong *config.Error
-	switch {
-	case errors.Is(context.Cause(ctx), errInterrupted) && errors.Is(err, context.Canceled):
-		f.err, f.hint, f.exit = errInterrupted, "everything that was finished is kept; run the same command again", exitInterrupted
-	case errors.As(err, &wrong):
-		f.hint, f.exit = wrong.Hint, exitUsage
-	case errors.Is(err, llm.ErrBudget):
-		f.exit = exitBudget
-	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, llm.ErrUnreachable):
-		f.exit = exitUnreachable
+	if errors.Is(context.Cause(ctx), errInterrupted) && errors.Is(err, context.Canceled) {
+		return &failure{err: errInterrupted, hint: "everything that was finished is kept; run the same command again", exit: exitInterrupted}
 	}
-	return f
+	e := api.Judge(err)
+	var told *api.Error
+	if !errors.As(err, &told) {
+		err = e.Err
+	}
+	return &failure{err: err, hint: e.Hint, exit: e.Exit}
 }
 
 // tell writes a failure to stderr: a line of JSON when results are JSON, else a sentence and a hint.

@@ -3,19 +3,19 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
+	"github.com/aerie-rag/aerie/internal/answer"
 	"github.com/aerie-rag/aerie/internal/config"
+	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
-	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/service"
 	"github.com/aerie-rag/aerie/internal/sqlite"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -31,25 +31,9 @@ type home struct {
 	conn    *natsqueue.Conn // nil until openQueue
 	counter *corpus.Counter
 	base    string // what ids of files are relative to
-}
 
-// openHome loads the configuration and opens the home, which is made if need be.
-func (c *cli) openHome() (*home, error) {
-	if err := c.load(); err != nil {
-		return nil, err
-	}
-	return c.open()
-}
-
-// openExisting is openHome for commands that have nothing to do where nothing is.
-func (c *cli) openExisting() (*home, error) {
-	if err := c.load(); err != nil {
-		return nil, err
-	}
-	if !c.homeExists() {
-		return nil, failf(exitFailed, "aerie ingest PATH brings text in; --home names another folder", "there is no corpus in %s yet", c.home)
-	}
-	return c.open()
+	*service.Service
+	ingested func(ingest.Progress)
 }
 
 func (c *cli) homeExists() bool {
@@ -58,9 +42,12 @@ func (c *cli) homeExists() bool {
 }
 
 // open opens the home under the configuration that was loaded.
-func (c *cli) open() (*home, error) {
+func (c *cli) open() (*home, error) { return c.openAt(baseFolder(c.home)) }
+
+// openAt is open with the folder that ids of files are relative to.
+func (c *cli) openAt(base string) (*home, error) {
 	for _, key := range []struct{ name, url string }{
-		{"queue.url", c.cfg.Queue.URL}, {"state.url", c.cfg.State.URL}, {"store.url", c.cfg.Store.URL}, {"server.url", c.cfg.Server.URL},
+		{"queue.url", c.cfg.Queue.URL}, {"state.url", c.cfg.State.URL}, {"store.url", c.cfg.Store.URL},
 	} {
 		if key.url != "" {
 			return nil, usagef("", "%s is set (%s), and this version works on one machine only; leave it empty", key.name, c.origins.Of(key.name))
@@ -70,10 +57,20 @@ func (c *cli) open() (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &home{c: c, dir: c.home, cfg: c.cfg, db: db, counter: corpus.NewCounter(), base: baseFolder(c.home)}, nil
+	h := &home{
+		c: c, dir: c.home, cfg: c.cfg, db: db, counter: corpus.NewCounter(), base: base, ingested: func(ingest.Progress) {},
+	}
+	if h.Service, err = h.newService(); err != nil {
+		h.close()
+		return nil, err
+	}
+	return h, nil
 }
 
 func (h *home) close() {
+	if h.Service != nil {
+		h.Service.Close()
+	}
 	var errs []error
 	if h.conn != nil {
 		errs = append(errs, h.conn.Close())
@@ -102,23 +99,6 @@ func (h *home) openQueue() error {
 	return nil
 }
 
-// record returns the record of the corpus.
-func (h *home) record(ctx context.Context) (*levels.Corpus, error) {
-	record, err := h.db.Corpora().Load(ctx, h.cfg.Corpus)
-	if !errors.Is(err, levels.ErrNotFound) {
-		return record, err
-	}
-	names, err := h.db.Corpora().List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(names) == 0 {
-		return nil, failf(exitFailed, "aerie ingest PATH brings text in", "there is no corpus %q in %s yet", h.cfg.Corpus, h.dir)
-	}
-	return nil, failf(exitFailed, "aerie status lists them", "there is no corpus %q in %s; did you mean %q?", h.cfg.Corpus, h.dir,
-		config.Nearest(h.cfg.Corpus, names))
-}
-
 // rule is the growth rule as it is configured.
 func (h *home) rule() levels.Rule {
 	return levels.Rule{
@@ -126,82 +106,53 @@ func (h *home) rule() levels.Rule {
 	}
 }
 
-func (h *home) ingester(ctx context.Context, progress func(ingest.Progress)) (*ingest.Ingester, error) {
+func (h *home) where() string { return h.dir }
+
+// queryVectors returns the embedder of questions.
+func (h *home) queryVectors() (queryVectors, error) {
+	embedder, err := h.embedder()
+	return embedder, err
+}
+
+// newService returns what works on the home.
+func (h *home) newService() (*service.Service, error) {
 	embedder, err := h.embedder()
 	if err != nil {
 		return nil, err
 	}
-	return ingest.New(ingest.Config{
-		ChunkTokens: h.cfg.Chunking.Tokens, Base: h.base, EmbedItems: h.cfg.Embeddings.BatchItems,
-		BuildOpen: h.buildOpen, Progress: progress,
-	}, h.store(), h.db.Corpora(), embedder)
+	chat := summariesConfig(h.cfg)
+	cfg := service.Config{
+		Place: h.dir, Rule: h.rule(), Exclusive: true, LexicalEmbedder: h.cfg.Embeddings.Provider == llm.ProviderLexical,
+		Ingest: ingest.Config{
+			ChunkTokens: h.cfg.Chunking.Tokens, Base: h.base, EmbedItems: h.cfg.Embeddings.BatchItems, Progress: func(p ingest.Progress) { h.ingested(p) },
+		},
+		Answer: answer.Config{ContextTokens: chat.ContextTokens, MaxOutputTokens: chat.MaxOutputTokens},
+		Price: func(model string) (coordinator.Price, bool) {
+			p, ok := h.cfg.Build.Prices[model]
+			return coordinator.Price{Input: p.Input, Output: p.Output, Currency: p.Currency}, ok
+		},
+	}
+	deps := service.Deps{
+		Store: h.store(), Corpora: h.db.Corpora(), Builds: h.db.Builds(), Barrier: h.db.Barrier(), Embedder: embedder, Counter: h.counter,
+		Builder: builder{h}, Log: h.c.log,
+	}
+	if chat.Provider == llm.ProviderOpenAI { // the built-in one doesn't chat: then the hits are quoted
+		cfg.Answer.Name = chat.Model
+		if deps.Model, err = llm.NewStreamer(chat, h.modelDeps()); err != nil {
+			return nil, asUsage(err)
+		}
+	}
+	return service.New(cfg, deps), nil
 }
 
-// buildOpen reports whether a build has begun that still reads the leaves it was planned with.
-func (h *home) buildOpen(ctx context.Context, corpus string) (bool, error) {
-	state, err := h.db.Builds().Load(ctx, corpus)
-	if errors.Is(err, levels.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return state.Resumable(), nil
-}
-
-func (h *home) ingest(ctx context.Context, req ingest.Request) (ingest.Report, error) {
+// Ingest implements documents.
+func (h *home) Ingest(ctx context.Context, req ingest.Request) (ingest.Report, error) {
 	ticker := newTicker(h.c, "ingesting")
 	defer ticker.stop()
-	in, err := h.ingester(ctx, func(p ingest.Progress) {
+	h.ingested = func(p ingest.Progress) {
 		ticker.set("%s, %s", plural(p.Documents, "document", "documents"), plural(p.Leaves, "leaf", "leaves"))
-	})
-	if err != nil {
-		return ingest.Report{}, err
 	}
-	report, err := in.Ingest(ctx, req)
-	return report, explainPinned(err)
-}
-
-// explainPinned makes a mix of embedders what it is: a wrong setting. The sentence says what can be done.
-func explainPinned(err error) error {
-	if errors.Is(err, ingest.ErrPinned) {
-		return usagef("", "%w", err)
-	}
-	return err
-}
-
-func (h *home) delete(ctx context.Context, documents []string) (ingest.Report, error) {
-	if _, err := h.record(ctx); err != nil {
-		return ingest.Report{}, err
-	}
-	in, err := h.ingester(ctx, nil)
-	if err != nil {
-		return ingest.Report{}, err
-	}
-	return in.Delete(ctx, h.cfg.Corpus, documents)
-}
-
-// deleteAll removes the corpus: first the work of its newest build, so that nothing is left that would write into it.
-func (h *home) deleteAll(ctx context.Context) (ingest.Report, error) {
-	in, err := h.ingester(ctx, nil)
-	if err != nil {
-		return ingest.Report{}, err
-	}
-	state, err := h.db.Builds().Load(ctx, h.cfg.Corpus)
-	switch {
-	case errors.Is(err, levels.ErrNotFound):
-	case err != nil:
-		return ingest.Report{}, err
-	default:
-		if err := h.openQueue(); err != nil {
-			return ingest.Report{}, lockedHint(err)
-		}
-		err := errors.Join(h.conn.Queue().Purge(ctx, h.cfg.Corpus, state.Build), h.conn.Plans().DropPlans(ctx, h.cfg.Corpus, state.Build))
-		if err != nil {
-			return ingest.Report{}, err
-		}
-	}
-	return in.DeleteAll(ctx, h.cfg.Corpus)
+	return h.Service.Ingest(ctx, req)
 }
 
 // lockedHint says what to do about a queue that another process has.
@@ -212,51 +163,7 @@ func lockedHint(err error) error {
 	return err
 }
 
-// retriever returns one that embeds queries as the corpus was embedded. Nobody knows by name which model made vectors that
-// were brought along, so there the width must do. The built-in embedder surely isn't that model: byWords then says that
-// words should be compared and not vectors.
-func (h *home) retriever(ctx context.Context) (r *retrieve.Retriever, byWords bool, err error) {
-	record, err := h.record(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	embedder, err := h.embedder()
-	if err != nil {
-		return nil, false, err
-	}
-	byWords = h.broughtAlong(record)
-	switch {
-	case byWords:
-		embedder = givenEmbedder{llm.Lexical{Width: record.Width}}
-	case record.Embedder == ingest.Given:
-		embedder = givenEmbedder{embedder}
-	}
-	return retrieve.New(retrieve.Config{}, h.store(), h.db.Corpora(), embedder), byWords, nil
-}
-
 // broughtAlong reports whether the corpus has vectors of a model that isn't configured.
 func (h *home) broughtAlong(record *levels.Corpus) bool {
 	return record.Embedder == ingest.Given && h.cfg.Embeddings.Provider == llm.ProviderLexical
-}
-
-// givenEmbedder passes for the one that made the vectors which were brought along.
-type givenEmbedder struct{ llm.Embedder }
-
-func (givenEmbedder) Name() string { return ingest.Given }
-
-// corpora lists the corpora that a status is asked for.
-func (h *home) corpora(ctx context.Context) ([]string, error) {
-	if h.c.origins.Of("corpus").Source != config.FromDefault {
-		record, err := h.record(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return []string{record.Name}, nil
-	}
-	names, err := h.db.Corpora().List(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading the corpora: %w", err)
-	}
-	slices.Sort(names)
-	return names, nil
 }

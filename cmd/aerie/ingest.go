@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/ingest"
@@ -46,13 +47,13 @@ func (c *cli) ingestCommand() *cobra.Command {
 }
 
 func (c *cli) ingest(ctx context.Context, req ingest.Request, build bool) error {
-	h, err := c.openHome()
+	h, err := c.openPlace("chunking.tokens")
 	if err != nil {
 		return err
 	}
 	defer h.close()
 	req.Corpus = c.cfg.Corpus
-	report, err := h.ingest(ctx, req)
+	report, err := h.Ingest(ctx, req)
 	if err != nil {
 		if report.Leaves.Added > 0 {
 			c.note("stored before that: %s in %s; the same command goes on from there", plural(report.Leaves.Added, "leaf", "leaves"),
@@ -62,7 +63,7 @@ func (c *cli) ingest(ctx context.Context, req ingest.Request, build bool) error 
 	}
 	result := ingestResult{Report: report}
 	if build {
-		built, err := h.build(ctx, coordinator.Request{Trigger: "growth"})
+		built, err := h.Run(ctx, c.cfg.Corpus, api.Start{BuildRequest: api.BuildRequest{Trigger: "growth"}})
 		if err != nil {
 			return err
 		}
@@ -148,9 +149,9 @@ func (c *cli) delete(ctx context.Context, documents []string, all, yes bool) err
 	}
 	var report ingest.Report
 	if all {
-		report, err = h.deleteAll(ctx)
+		report, err = h.DeleteCorpus(ctx, c.cfg.Corpus)
 	} else {
-		report, err = h.delete(ctx, documents)
+		report, err = h.Delete(ctx, c.cfg.Corpus, documents)
 	}
 	if err != nil && !errors.Is(err, ingest.ErrUnknown) {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
@@ -81,7 +82,7 @@ func TestMainJob(t *testing.T) {
 	aerie(t, "delete", "--all").want(t, exitUsage)
 	aerie(t, "delete", "--all", "--yes").want(t, exitDone)
 	aerie(t, "query", "sequence").want(t, exitFailed)
-	left := decode[statusResult](t, aerie(t, "status", "-o", "json").want(t, exitDone))
+	left := decode[api.Status](t, aerie(t, "status", "-o", "json").want(t, exitDone))
 	if len(left.Corpora) != 0 {
 		t.Errorf("after delete --all there is %+v", left.Corpora)
 	}
@@ -90,13 +91,13 @@ func TestMainJob(t *testing.T) {
 func checkTree(t *testing.T, report coordinator.Report) {
 	t.Helper()
 	r := aerie(t, "tree", "-o", "jsonl").want(t, exitDone)
-	nodes := lines[treeNode](t, r)
+	nodes := lines[api.Node](t, r)
 	raw := lines[map[string]any](t, r)
 	fields(t, raw[0], "id", "level", "cluster_id", "child_ids", "parent_ids", "document_ids", "tokens", "n_leaves", "born", "text")
 	if _, ok := raw[0]["vector"]; ok {
 		t.Error("vectors are there though nobody asked")
 	}
-	ordered := slices.IsSortedFunc(nodes, func(a, b treeNode) int {
+	ordered := slices.IsSortedFunc(nodes, func(a, b api.Node) int {
 		if a.Level != b.Level {
 			return a.Level - b.Level
 		}
@@ -124,12 +125,12 @@ func checkTree(t *testing.T, report coordinator.Report) {
 	all := decode[struct {
 		Corpus     string     `json:"corpus"`
 		Generation int        `json:"generation"`
-		Nodes      []treeNode `json:"nodes"`
+		Nodes      []api.Node `json:"nodes"`
 	}](t, aerie(t, "tree", "-o", "json").want(t, exitDone))
 	if diff := cmp.Diff(nodes, all.Nodes); diff != "" {
 		t.Errorf("json and jsonl differ (-jsonl +json)\n%s", diff)
 	}
-	with := lines[treeNode](t, aerie(t, "tree", "-o", "jsonl", "--vectors").want(t, exitDone))
+	with := lines[api.Node](t, aerie(t, "tree", "-o", "jsonl", "--vectors").want(t, exitDone))
 	if len(with[0].Vector) == 0 || len(with) != len(nodes) {
 		t.Errorf("--vectors: %d nodes, the first with %d numbers", len(with), len(with[0].Vector))
 	}
@@ -137,7 +138,7 @@ func checkTree(t *testing.T, report coordinator.Report) {
 	// A part of the tree, by id, by its start, and by cluster id.
 	summary := nodes[len(nodes)-1]
 	for _, root := range []string{summary.ID.String(), summary.ID.String()[:8], summary.ClusterID} {
-		part := lines[treeNode](t, aerie(t, "tree", "-o", "jsonl", "--root", root).want(t, exitDone))
+		part := lines[api.Node](t, aerie(t, "tree", "-o", "jsonl", "--root", root).want(t, exitDone))
 		leaves := 0
 		for _, n := range part {
 			if n.Level == 0 {
@@ -204,7 +205,7 @@ func checkStatus(t *testing.T, report coordinator.Report) {
 		"corpora[].build.levels[].queued", "corpora[].build.levels[].running", "corpora[].build.levels[].buried",
 		"corpora[].build.calls", "corpora[].build.input_tokens", "corpora[].build.output_tokens", "corpora[].build.started",
 		"corpora[].build.updated")
-	s := decode[statusResult](t, r).Corpora[0]
+	s := decode[api.Status](t, r).Corpora[0]
 	if s.Documents != 12 || s.Leaves != report.Levels[0].NodesIn || s.Generation != 2 {
 		t.Errorf("status: %d documents, %d leaves, generation %d", s.Documents, s.Leaves, s.Generation)
 	}
@@ -225,7 +226,7 @@ func TestNothingThere(t *testing.T) {
 			t.Errorf("%s: stdout %q, stderr %q", args, r.stdout, r.stderr)
 		}
 	}
-	s := decode[statusResult](t, aerie(t, "status", "-o", "json").want(t, exitDone))
+	s := decode[api.Status](t, aerie(t, "status", "-o", "json").want(t, exitDone))
 	if len(s.Corpora) != 0 || exists(".aerie") {
 		t.Errorf("status: %+v; the home exists: %t", s, exists(".aerie"))
 	}
@@ -284,7 +285,7 @@ func TestScopes(t *testing.T) {
 			t.Fatalf("scope %s: %s: %s", scope, r.Outcome, r.Why)
 		}
 		crossing := 0
-		for _, n := range lines[treeNode](t, aerie(t, "tree", "-o", "jsonl").want(t, exitDone)) {
+		for _, n := range lines[api.Node](t, aerie(t, "tree", "-o", "jsonl").want(t, exitDone)) {
 			if n.Level > 0 && len(n.DocumentIDs) > 1 {
 				crossing++
 			}

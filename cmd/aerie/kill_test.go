@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 )
@@ -36,7 +37,7 @@ func TestKillNine(t *testing.T) {
 	ingest := append([]string{"ingest", fixtures}, flags...)
 	aerie(t, append(ingest, "--home", "calm")...).want(t, 0)
 	aerie(t, append([]string{"build", "--home", "calm"}, flags...)...).want(t, 0)
-	want := lines[treeNode](t, aerie(t, "tree", "--home", "calm", "--output", "jsonl").want(t, 0))
+	want := lines[api.Node](t, aerie(t, "tree", "--home", "calm", "--output", "jsonl").want(t, 0))
 	undisturbed := endpoint.Counts().ChatOK
 
 	aerie(t, ingest...).want(t, 0)
@@ -51,7 +52,7 @@ func TestKillNine(t *testing.T) {
 	if o := report.Outcome; o != coordinator.OutcomeBuilt && o != coordinator.OutcomeNothingToDo {
 		t.Errorf("the build ended as %s: %s", o, report.Why)
 	}
-	got := lines[treeNode](t, aerie(t, "tree", "--output", "jsonl").want(t, 0))
+	got := lines[api.Node](t, aerie(t, "tree", "--output", "jsonl").want(t, 0))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("another tree than undisturbed:\n%s", diff)
 	}
@@ -109,7 +110,7 @@ func TestFaultyEndpoint(t *testing.T) {
 	if len(counts.Faults) < len(llmtest.AllFaults(1))/2 {
 		t.Errorf("the endpoint hardly failed: %v", counts.Faults)
 	}
-	for _, n := range lines[treeNode](t, aerie(t, "tree", "--output", "jsonl").want(t, 0)) {
+	for _, n := range lines[api.Node](t, aerie(t, "tree", "--output", "jsonl").want(t, 0)) {
 		lower := strings.ToLower(n.Text)
 		if strings.TrimSpace(n.Text) == "" || strings.Contains(lower, "<think") || strings.Contains(lower, "rate limit") || strings.Contains(lower, `"error"`) {
 			t.Errorf("node %s holds %q", n.ID, n.Text)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 	"github.com/aerie-rag/aerie/internal/retrieve"
@@ -53,7 +54,7 @@ func TestFewLeaves(t *testing.T) {
 			t.Fatalf("%d leaves: %s, stopped because %q", n, built.Outcome, built.StoppedBecause)
 		}
 		summaries := map[int]int{}
-		for _, node := range lines[treeNode](t, aerie(t, "tree", "-o", "jsonl", "--home", home).want(t, exitDone)) {
+		for _, node := range lines[api.Node](t, aerie(t, "tree", "-o", "jsonl", "--home", home).want(t, exitDone)) {
 			summaries[node.Level]++
 			if n >= 5 && node.Level == 0 && len(node.ParentIDs) == 0 {
 				t.Errorf("%d leaves: leaf %s has no parent", n, node.ID)
@@ -115,7 +116,7 @@ func TestOddInput(t *testing.T) {
 	}
 	long := decode[ingestResult](t, aerie(t, "ingest", "long.txt", "--build", "-o", "json", "--home", "long").want(t, exitDone))
 	text := 0
-	for _, n := range lines[treeNode](t, aerie(t, "tree", "-o", "jsonl", "--home", "long").want(t, exitDone)) {
+	for _, n := range lines[api.Node](t, aerie(t, "tree", "-o", "jsonl", "--home", "long").want(t, exitDone)) {
 		if n.Level == 0 {
 			text += strings.Count(n.Text, "漢")
 		}

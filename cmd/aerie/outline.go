@@ -6,30 +6,34 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // outline prints the tree from the top, or from one node. A node with several parents is spelled out once.
-func (c *cli) outline(ctx context.Context, nodes store.Store, v *view, root *shape, o treeOptions) error {
+func (c *cli) outline(ctx context.Context, trees api.Trees, o treeOptions) error {
+	v, err := readView(ctx, trees, api.TreeRequest{Corpus: c.cfg.Corpus, Root: o.root})
+	if err != nil {
+		return err
+	}
 	top := v.top()
 	switch {
-	case root != nil:
-		top = []*shape{root}
+	case o.root != "":
+		top = v.all[len(v.all)-1:] // all else hangs below it
 	case len(v.all) == 0:
-		return c.say("%s holds nothing yet; aerie ingest PATH brings text in\n", v.corpus)
+		return c.say("%s holds nothing yet; aerie ingest PATH brings text in\n", v.Corpus)
 	case len(top) == 0:
-		return c.say("%s has %s and no tree yet; aerie build makes one\n", v.corpus, plural(len(v.all), "leaf", "leaves"))
+		return c.say("%s has %s and no tree yet; aerie build makes one\n", v.Corpus, plural(len(v.all), "leaf", "leaves"))
 	}
 	p := outliner{c: c, view: v, o: o, width: 110, seen: map[*shape]bool{}, bold: c.colored(c.out)}
 	if width, ok := terminal(c.out); ok {
 		p.width = width
 	}
-	if root == nil {
+	if o.root == "" {
 		p.line(v.summary())
 	}
 	p.walk("", top, 1)
-	if err := p.fill(ctx, nodes); err != nil {
+	if err := p.fill(ctx, trees); err != nil {
 		return err
 	}
 	return c.say("%s", p.b.String())
@@ -86,7 +90,7 @@ func (v *view) summary() string {
 	if len(parts) > 1 {
 		parts[len(parts)-1] += " summaries"
 	}
-	return fmt.Sprintf("%s, generation %d: %s", v.corpus, v.generation, strings.Join(parts, " > "))
+	return fmt.Sprintf("%s, generation %d: %s", v.Corpus, v.Generation, strings.Join(parts, " > "))
 }
 
 // outliner collects lines first and reads the texts that they need in one go.
@@ -140,8 +144,7 @@ func (p *outliner) head(s *shape) string {
 	if s.level == 0 {
 		return fmt.Sprintf("%s #%d", s.document, s.index)
 	}
-	n := tree.Node{ID: s.id, Level: s.level}
-	head := fmt.Sprintf("%s  %s", n.ClusterID(), plural(s.leaves, "leaf", "leaves"))
+	head := fmt.Sprintf("%s  %s", s.cluster, plural(s.leaves, "leaf", "leaves"))
 	if s.document != tree.CorpusTree {
 		head += "  " + s.document
 	}
@@ -149,7 +152,7 @@ func (p *outliner) head(s *shape) string {
 }
 
 // fill reads the texts and writes the lines.
-func (p *outliner) fill(ctx context.Context, nodes store.Store) error {
+func (p *outliner) fill(ctx context.Context, trees api.Trees) error {
 	var ids []tree.ID
 	for _, l := range p.lines {
 		if l.node != nil {
@@ -157,15 +160,9 @@ func (p *outliner) fill(ctx context.Context, nodes store.Store) error {
 		}
 	}
 	slices.SortFunc(ids, tree.ID.Compare)
-	texts := map[tree.ID]string{}
-	for page := range slices.Chunk(slices.Compact(ids), 512) {
-		read, err := nodes.Get(ctx, p.view.corpus, page, store.Fields{Text: true})
-		if err != nil {
-			return err
-		}
-		for i := range read {
-			texts[read[i].ID] = firstLine(read[i].Text, 400)
-		}
+	texts, err := trees.Texts(ctx, p.view.Corpus, slices.Compact(ids))
+	if err != nil {
+		return err
 	}
 	for _, l := range p.lines {
 		p.b.WriteString(l.prefix + paint(p.bold && l.node != nil, "1", l.head))

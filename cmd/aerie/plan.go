@@ -21,12 +21,12 @@ func (c *cli) planCommand() *cobra.Command {
 }
 
 func (c *cli) plan(ctx context.Context) error {
-	h, err := c.openHome()
+	h, err := c.openPlace()
 	if err != nil {
 		return err
 	}
 	defer h.close()
-	estimate, err := h.plan(ctx)
+	estimate, err := h.Plan(ctx, c.cfg.Corpus)
 	if err != nil {
 		return err
 	}

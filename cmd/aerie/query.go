@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -14,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/aerie-rag/aerie/internal/answer"
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
@@ -74,18 +71,13 @@ func (o *queryOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&r.Explain, "explain", r.Explain, "say what became of every candidate")
 }
 
-// modeOf says which mode an option belongs to: given without --mode, it chooses that.
-var modeOf = map[string]retrieve.Mode{
-	"boost": retrieve.Boost, "candidates": retrieve.Boost, "per-level": retrieve.Traversal, "leaves-only": retrieve.Traversal,
-}
-
 // settle makes a request of what was typed, and refuses an option that would have no effect.
 func (o *queryOptions) settle(f *pflag.FlagSet) error {
 	var given []string
 	f.Visit(func(flag *pflag.Flag) { given = append(given, flag.Name) })
 	o.req.Mode, o.req.Pack, o.req.Fusion = retrieve.Mode(o.mode), retrieve.Pack(o.pack), retrieve.Fusion(o.fusion)
 	for _, name := range given {
-		if mode, ok := modeOf[name]; ok && !f.Changed("mode") {
+		if mode, ok := api.ModeOf(strings.ReplaceAll(name, "-", "_")); ok && !f.Changed("mode") {
 			o.req.Mode = mode
 		}
 	}
@@ -112,7 +104,7 @@ func (o *queryOptions) settle(f *pflag.FlagSet) error {
 	check := o.req
 	check.Corpus, check.Query = "any", "any"
 	if err := check.Validate(); err != nil {
-		return queryError(err)
+		return err
 	}
 	for _, name := range o.req.Unused(given...) {
 		return usagef("", "--%s has no effect with --mode %s --pack %s --alpha %v; leave it out or choose another",
@@ -148,32 +140,34 @@ func (c *cli) query(ctx context.Context, o queryOptions, args []string) error {
 		return err
 	}
 	defer h.close()
-	req.Corpus = c.cfg.Corpus
-	retriever, byWords, err := h.retriever(ctx)
+	one := func(question string) error {
+		req.Query = question
+		return c.queryOne(ctx, h, api.QueryOf(req, o.alpha))
+	}
+	return c.eachQuestion(args, one)
+}
+
+// eachQuestion calls fn with the question that was typed, or with what stands on stdin: one question, or with jsonl one a line.
+func (c *cli) eachQuestion(args []string, fn func(string) error) error {
+	switch {
+	case len(args) != 1 || args[0] != "-":
+		return fn(strings.Join(args, " "))
+	case c.output == "jsonl":
+		return eachLine(c.in, fn)
+	}
+	text, err := io.ReadAll(c.in)
+	if err != nil {
+		return fmt.Errorf("reading the question from stdin: %w", err)
+	}
+	return fn(strings.TrimSpace(string(text)))
+}
+
+func (c *cli) queryOne(ctx context.Context, h place, q api.Query) error {
+	result, err := h.Query(ctx, c.cfg.Corpus, q)
 	if err != nil {
 		return err
 	}
-	if byWords && !o.alpha && req.Mode != retrieve.Traversal {
-		req.Alpha = 0
-		c.warn("corpus %s holds vectors that were brought along, and embeddings doesn't name their model: the query is compared by its words", req.Corpus)
-	}
-	if len(args) == 1 && args[0] == "-" {
-		return c.queryStdin(ctx, retriever, req)
-	}
-	req.Query = strings.Join(args, " ")
-	return c.queryOne(ctx, retriever, req)
-}
-
-func (c *cli) queryOne(ctx context.Context, retriever *retrieve.Retriever, req retrieve.Request) error {
-	result, err := retriever.Retrieve(ctx, req)
-	if err != nil {
-		return queryError(err)
-	}
-	if c.output == "table" {
-		for _, note := range result.Notes {
-			c.note("note: %s", note)
-		}
-	}
+	c.tellNotes(result.Notes)
 	return c.print(result, func(w io.Writer) {
 		c.showHits(w, result)
 		if result.Explain != nil {
@@ -192,49 +186,15 @@ func showExplain(w io.Writer, e *retrieve.Explain) {
 	table(w, rows)
 }
 
-// queryStdin answers what stands on stdin: one question, or with jsonl one a line.
-func (c *cli) queryStdin(ctx context.Context, retriever *retrieve.Retriever, req retrieve.Request) error {
-	if c.output != "jsonl" {
-		text, err := io.ReadAll(c.in)
-		if err != nil {
-			return fmt.Errorf("reading the question from stdin: %w", err)
-		}
-		req.Query = strings.TrimSpace(string(text))
-		return c.queryOne(ctx, retriever, req)
-	}
-	lines := bufio.NewReader(c.in)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if req.Query = string(bytes.TrimSpace(line)); req.Query != "" {
-			if err := c.queryOne(ctx, retriever, req); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("reading questions from stdin: %w", err)
+// tellNotes tells people what they might not expect of a result: in lines, or where programs read stderr, in the log.
+func (c *cli) tellNotes(notes []string) {
+	for _, note := range notes {
+		if c.output == "table" {
+			c.note("note: %s", note)
+		} else {
+			c.log.Warn(note)
 		}
 	}
-}
-
-// queryError gives the errors of package retrieve their exit codes and hints.
-func queryError(err error) error {
-	var usage *retrieve.UsageError
-	var embedder *retrieve.EmbedderError
-	switch {
-	case errors.As(err, &embedder) && embedder.Pinned == ingest.Given:
-		return usagef("set embeddings to the model that made them, or ask by keywords alone: --alpha 0",
-			"corpus %s holds vectors of %d numbers that were brought along, but the query's has %d", embedder.Corpus, embedder.PinnedWidth, embedder.Width)
-	case errors.As(err, &embedder):
-		return usagef("", "%w", err)
-	case errors.As(err, &usage):
-		return usagef("aerie query --help lists the options", "%w", err)
-	case errors.Is(err, retrieve.ErrUnknown), errors.Is(err, retrieve.ErrEmpty):
-		return failf(exitFailed, "aerie ingest PATH brings text in; aerie status lists the corpora", "%w", err)
-	}
-	return err
 }
 
 func (c *cli) showHits(w io.Writer, r retrieve.Result) {

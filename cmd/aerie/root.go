@@ -106,6 +106,8 @@ func (c *cli) root() *cobra.Command {
 	}
 	corpus, _ := config.Lookup("corpus")
 	keyflag.AddOne(flags, c.flags, corpus, "corpus")
+	server, _ := config.Lookup("server.url")
+	keyflag.AddOne(flags, c.flags, server, "server")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef(cmd.CommandPath()+" --help lists the flags", "%w", keyflag.Explain(cmd.Flags(), cmd.CommandPath(), err))
 	})

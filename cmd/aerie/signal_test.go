@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 )
@@ -185,7 +186,7 @@ func TestInterrupted(t *testing.T) {
 func texts(t *testing.T, home []string) []string {
 	t.Helper()
 	var all []string
-	for _, n := range lines[treeNode](t, aerie(t, append([]string{"tree", "-o", "jsonl"}, home...)...).want(t, exitDone)) {
+	for _, n := range lines[api.Node](t, aerie(t, append([]string{"tree", "-o", "jsonl"}, home...)...).want(t, exitDone)) {
 		all = append(all, n.ID.String()+" "+n.Text)
 	}
 	slices.Sort(all)
@@ -283,7 +284,7 @@ func TestWatch(t *testing.T) {
 	defer c.cmd.Process.Kill()
 	lines := bufio.NewScanner(stdout)
 	for range 3 {
-		var s statusResult
+		var s api.Status
 		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &s) != nil || len(s.Corpora) != 1 {
 			t.Fatalf("line %q", lines.Text())
 		}

@@ -2,22 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
 	"github.com/aerie-rag/aerie/internal/coordinator"
-	"github.com/aerie-rag/aerie/internal/levels"
 )
-
-// statusResult is the JSON of aerie status.
-type statusResult struct {
-	Corpora []coordinator.Status `json:"corpora"`
-}
 
 func (c *cli) statusCommand() *cobra.Command {
 	var watch bool
@@ -47,14 +41,14 @@ func (c *cli) status(ctx context.Context, watch bool, every time.Duration) error
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		result, err := c.readStatus(ctx)
+		result, where, err := c.readStatus(ctx)
 		if err != nil {
 			return err
 		}
 		if watch && screen && c.output == "table" {
 			fmt.Fprint(c.out, "\x1b[H\x1b[2J")
 		}
-		if err := c.print(result, func(w io.Writer) { c.showStatus(w, result) }); err != nil || !watch {
+		if err := c.print(result, func(w io.Writer) { c.showStatus(w, result, where) }); err != nil || !watch {
 			return err
 		}
 		select {
@@ -65,37 +59,22 @@ func (c *cli) status(ctx context.Context, watch bool, every time.Duration) error
 	}
 }
 
-func (c *cli) readStatus(ctx context.Context) (statusResult, error) {
-	result := statusResult{Corpora: []coordinator.Status{}}
-	if !c.homeExists() {
-		return result, nil
+func (c *cli) readStatus(ctx context.Context) (api.Status, string, error) {
+	if c.cfg.Server.URL == "" && !c.homeExists() {
+		return api.Status{Corpora: []coordinator.Status{}}, c.home, nil
 	}
-	h, err := c.open()
+	h, err := c.openPlace()
 	if err != nil {
-		return result, err
+		return api.Status{}, "", err
 	}
 	defer h.close()
-	names, err := h.corpora(ctx)
-	if err != nil {
-		return result, err
-	}
-	deps := coordinator.StatusDeps{Store: h.store(), Corpora: h.db.Corpora(), Builds: h.db.Builds(), Barrier: h.db.Barrier()}
-	for _, name := range names {
-		s, err := coordinator.ReadStatus(ctx, deps, name, h.rule(), time.Now())
-		if errors.Is(err, levels.ErrNotFound) {
-			continue // deleted between the list and here
-		}
-		if err != nil {
-			return result, err
-		}
-		result.Corpora = append(result.Corpora, s)
-	}
-	return result, nil
+	status, err := h.Status(ctx, c.namedCorpus())
+	return status, h.where(), err
 }
 
-func (c *cli) showStatus(w io.Writer, r statusResult) {
+func (c *cli) showStatus(w io.Writer, r api.Status, where string) {
 	if len(r.Corpora) == 0 {
-		fmt.Fprintf(w, "no corpus in %s yet; aerie ingest PATH brings text in\n", c.home)
+		fmt.Fprintf(w, "no corpus in %s yet; aerie ingest PATH brings text in\n", where)
 		return
 	}
 	for i, s := range r.Corpora {

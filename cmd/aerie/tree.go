@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
-	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
@@ -20,21 +19,6 @@ type treeOptions struct {
 	depth, limit int
 	root         string
 	vectors      bool
-}
-
-// treeNode is one record of aerie tree --output jsonl.
-type treeNode struct {
-	ID          tree.ID   `json:"id"`
-	Level       int       `json:"level"`
-	ClusterID   string    `json:"cluster_id"`
-	ChildIDs    []tree.ID `json:"child_ids"`
-	ParentIDs   []tree.ID `json:"parent_ids"`
-	DocumentIDs []string  `json:"document_ids"`
-	Tokens      int       `json:"tokens"`
-	NLeaves     int       `json:"n_leaves"`
-	Born        int       `json:"born"`
-	Text        string    `json:"text"`
-	Vector      []float32 `json:"vector,omitempty"`
 }
 
 func (c *cli) treeCommand() *cobra.Command {
@@ -66,41 +50,28 @@ func (c *cli) tree(ctx context.Context, o treeOptions) error {
 		return err
 	}
 	defer h.close()
-	o.vectors = o.vectors && c.output != "table"
-	v, err := h.readTree(ctx)
-	if err != nil {
-		return err
-	}
-	var root *shape
-	if o.root != "" {
-		if root, err = v.find(o.root); err != nil {
-			return err
-		}
-	}
 	if c.output == "table" {
-		return c.outline(ctx, h.store(), v, root, o)
+		return c.outline(ctx, h, o)
 	}
-	nodes := v.all
-	if root != nil {
-		nodes = v.under(root)
-	}
+	req := api.TreeRequest{Corpus: c.cfg.Corpus, Root: o.root, Text: true, Vectors: o.vectors}
 	if c.output == "json" {
-		return c.treeJSON(ctx, h.store(), v, nodes, o)
+		return c.treeJSON(ctx, h, req)
 	}
 	e := json.NewEncoder(c.out)
 	e.SetEscapeHTML(false)
-	return v.records(ctx, h.store(), nodes, o.vectors, func(n *treeNode) error { return e.Encode(n) })
+	return h.Nodes(ctx, req, func(api.TreeHead) error { return nil }, func(n *api.Node) error { return e.Encode(n) })
 }
 
 // treeJSON writes one object, a node at a time, so that a large tree isn't held in memory as text.
-func (c *cli) treeJSON(ctx context.Context, nodes store.Store, v *view, list []*shape, o treeOptions) error {
-	head, err := json.Marshal(v.corpus)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(c.out, `{"corpus":%s,"generation":%d,"nodes":[`, head, v.generation)
+func (c *cli) treeJSON(ctx context.Context, trees api.Trees, req api.TreeRequest) error {
 	sep := "\n"
-	err = v.records(ctx, nodes, list, o.vectors, func(n *treeNode) error {
+	err := trees.Nodes(ctx, req, func(head api.TreeHead) error {
+		name, err := json.Marshal(head.Corpus)
+		if err == nil {
+			_, err = fmt.Fprintf(c.out, `{"corpus":%s,"generation":%d,"nodes":[`, name, head.Generation)
+		}
+		return err
+	}, func(n *api.Node) error {
 		var b strings.Builder
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
@@ -111,150 +82,48 @@ func (c *cli) treeJSON(ctx context.Context, nodes store.Store, v *view, list []*
 		sep = ",\n"
 		return err
 	})
+	if err != nil {
+		return err
+	}
 	fmt.Fprint(c.out, "\n]}\n")
-	return err
+	return nil
 }
 
-// shape is what of a node is held for the whole tree.
+// shape is what of a node is held for an outline.
 type shape struct {
 	id                tree.ID
 	level             int
-	document          string
-	index             int
-	tokens, leaves    int
+	cluster, document string
+	index, leaves     int
 	children, parents []*shape
 }
 
-// view is the tree of one generation.
+// view is a tree, or what of it hangs below one node.
 type view struct {
-	corpus     string
-	generation int
-	all        []*shape // by (level, id)
-	byID       map[tree.ID]*shape
+	api.TreeHead
+	all []*shape // by (level, id)
 }
 
-// readTree reads the shape of the current generation's tree, without texts.
-func (h *home) readTree(ctx context.Context) (*view, error) {
-	record, err := h.record(ctx)
-	if err != nil {
-		return nil, err
-	}
-	v := &view{corpus: record.Name, generation: record.Generation, byID: map[tree.ID]*shape{}}
-	kids := map[*shape][]tree.ID{}
-	filter := store.AnyLevel().VisibleAt(record.Generation)
-	err = h.store().Each(ctx, record.Name, filter, store.Fields{}, func(n *tree.Node) error {
-		s := &shape{id: n.ID, level: n.Level, document: n.DocumentID, index: n.ChunkIndex, tokens: n.Tokens, leaves: n.NLeaves}
+// readView reads the shape of a tree, without texts.
+func readView(ctx context.Context, trees api.Trees, req api.TreeRequest) (*view, error) {
+	v := &view{}
+	byID, kids := map[tree.ID]*shape{}, map[*shape][]tree.ID{}
+	err := trees.Nodes(ctx, req, func(head api.TreeHead) error { v.TreeHead = head; return nil }, func(n *api.Node) error {
+		s := &shape{id: n.ID, level: n.Level, cluster: n.ClusterID, document: n.DocumentID, index: n.ChunkIndex, leaves: n.NLeaves}
 		v.all = append(v.all, s)
-		v.byID[n.ID] = s
-		if n.Level > 0 {
-			kids[s] = n.Children
-		}
+		byID[n.ID], kids[s] = s, n.ChildIDs
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(v.all, func(a, b *shape) int {
-		if a.level != b.level {
-			return a.level - b.level
-		}
-		return a.id.Compare(b.id)
-	})
 	for _, s := range v.all {
 		for _, id := range kids[s] {
-			if child := v.byID[id]; child != nil {
+			if child := byID[id]; child != nil {
 				s.children = append(s.children, child)
 				child.parents = append(child.parents, s)
 			}
 		}
 	}
 	return v, nil
-}
-
-// find looks a node up by what a person may type.
-func (v *view) find(name string) (*shape, error) {
-	var found []*shape
-	for _, s := range v.all {
-		n := tree.Node{ID: s.id, Level: s.level}
-		if strings.EqualFold(n.ClusterID(), name) || strings.HasPrefix(s.id.String(), strings.ToLower(name)) {
-			found = append(found, s)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return nil, failf(exitFailed, "aerie tree prints ids", "--root is %q; generation %d of %s has no such node", name, v.generation, v.corpus)
-	}
-	return nil, usagef("type more of it", "--root is %q; %s nodes start with that", name, count(len(found)))
-}
-
-// under returns a node and all below it, by (level, id).
-func (v *view) under(root *shape) []*shape {
-	in := map[*shape]bool{root: true}
-	list := []*shape{root}
-	for i := 0; i < len(list); i++ {
-		for _, child := range list[i].children {
-			if !in[child] {
-				in[child] = true
-				list = append(list, child)
-			}
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(v.all), func(s *shape) bool { return !in[s] })
-}
-
-// records reads the texts of nodes, a page at a time, and hands each on. A node that is gone meanwhile is left out.
-func (v *view) records(ctx context.Context, nodes store.Store, list []*shape, vectors bool, emit func(*treeNode) error) error {
-	documents := documentsUnder{}
-	for page := range slices.Chunk(list, 512) {
-		ids := make([]tree.ID, len(page))
-		for i, s := range page {
-			ids[i] = s.id
-		}
-		read, err := nodes.Get(ctx, v.corpus, ids, store.Fields{Text: true, Vector: vectors})
-		if err != nil {
-			return err
-		}
-		for _, n := range read {
-			s := v.byID[n.ID]
-			record := treeNode{
-				ID: n.ID, Level: n.Level, ClusterID: n.ClusterID(), ChildIDs: idsOf(s.children), ParentIDs: idsOf(s.parents),
-				DocumentIDs: documents.of(s), Tokens: n.Tokens, NLeaves: n.NLeaves, Born: n.Born, Text: n.Text, Vector: n.Vector,
-			}
-			if err := emit(&record); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func idsOf(list []*shape) []tree.ID {
-	ids := make([]tree.ID, len(list))
-	for i, s := range list {
-		ids[i] = s.id
-	}
-	slices.SortFunc(ids, tree.ID.Compare)
-	return ids
-}
-
-// documentsUnder remembers which documents stand under each summary.
-type documentsUnder map[*shape][]string
-
-func (d documentsUnder) of(s *shape) []string {
-	if s.level == 0 {
-		return []string{s.document}
-	}
-	if known, ok := d[s]; ok {
-		return known
-	}
-	all := []string{}
-	for _, child := range s.children {
-		all = append(all, d.of(child)...)
-	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	d[s] = all
-	return all
 }

@@ -26,6 +26,12 @@ type TreeHead struct {
 	Generation int    `json:"generation"`
 }
 
+// TreeHash says what a tree holds.
+type TreeHash struct {
+	TreeHead
+	Hash string `json:"hash" doc:"of the ids and texts of all nodes, 32 hexadecimal digits"`
+}
+
 // TreeRequest asks for the nodes that a reader sees, by (level, id).
 type TreeRequest struct {
 	Corpus string

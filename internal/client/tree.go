@@ -65,6 +65,13 @@ func (c *Client) Nodes(ctx context.Context, req api.TreeRequest, head func(api.T
 	}
 }
 
+// TreeHash implements api.Trees.
+func (c *Client) TreeHash(ctx context.Context, corpus string) (api.TreeHash, error) {
+	var hash api.TreeHash
+	err := c.call(ctx, http.MethodGet, corpusPath(corpus, "tree"), nil, nil, &hash)
+	return hash, err
+}
+
 // Texts implements api.Trees.
 func (c *Client) Texts(ctx context.Context, corpus string, ids []tree.ID) (map[tree.ID]string, error) {
 	all := make(map[tree.ID]string, len(ids))

@@ -27,6 +27,7 @@ type Status struct {
 	Leaves         int          `json:"leaves"`
 	Summaries      int          `json:"summaries"`
 	Embedder       string       `json:"embedder"`
+	Width          int          `json:"width"` // of its vectors; 0 before the first
 	Generation     int          `json:"generation"`
 	BaselineLeaves *int         `json:"baseline_leaves"`
 	Growth         *float64     `json:"growth"`
@@ -81,7 +82,7 @@ func ReadStatus(ctx context.Context, deps StatusDeps, corpus string, rule levels
 		return Status{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
 	}
 	s := Status{
-		Corpus: corpus, Generation: record.Generation, Threshold: rule.Threshold, Embedder: record.Embedder,
+		Corpus: corpus, Generation: record.Generation, Threshold: rule.Threshold, Embedder: record.Embedder, Width: record.Width,
 		StoppedBecause: record.StoppedBecause,
 	}
 	if s.Leaves, err = deps.Store.Count(ctx, corpus, store.Leaves().VisibleAt(record.Generation)); err != nil {

@@ -49,6 +49,13 @@ func (s *Server) treeRoutes() {
 		Errors:    []int{http.StatusNotFound, http.StatusGone},
 	}, s.nodes)
 	register(s, huma.Operation{
+		OperationID: "get-tree", Method: http.MethodGet, Path: "/v1/corpora/{corpus}/tree", Tags: []string{"tree"},
+		Summary: "Tell the generation of the tree, and a hash of what it holds", Errors: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *CorpusPath) (*reply[api.TreeHash], error) {
+		hash, err := s.service.TreeHash(ctx, in.Corpus)
+		return &reply[api.TreeHash]{Status: http.StatusOK, Body: hash}, err
+	})
+	register(s, huma.Operation{
 		OperationID: "get-texts", Method: http.MethodPost, Path: "/v1/corpora/{corpus}/nodes/texts", Tags: []string{"tree"},
 		Summary: "Read the texts of nodes by id", Errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *textsInput) (*reply[texts], error) {

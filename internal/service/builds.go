@@ -314,7 +314,7 @@ func (s *Service) checkRest(ctx context.Context, corpus string) error {
 		return fmt.Errorf("corpus %s: %w", corpus, err)
 	}
 	r := s.running(corpus)
-	if r == nil && (state == nil || err != nil || state.Resting()) {
+	if r == nil && (s.cfg.Exclusive || state == nil || err != nil || state.Resting()) {
 		return nil
 	}
 	name := "about to begin"

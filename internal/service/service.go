@@ -37,6 +37,9 @@ type Config struct {
 	LexicalEmbedder bool
 	// Answer says how to answer; its Floor is that of the embedder unless a question has its own.
 	Answer answer.Config
+	// Exclusive says that the Builder lets no other process work on a build, so that a build that doesn't rest in its record but isn't
+	// worked on here is nobody's.
+	Exclusive bool
 	// Price returns what a model costs; nil, or ok false: not known.
 	Price func(model string) (price coordinator.Price, ok bool)
 }

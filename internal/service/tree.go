@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/evaluate"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -205,6 +206,16 @@ func (s *Service) Nodes(ctx context.Context, req api.TreeRequest, head func(api.
 		}
 	}
 	return nil
+}
+
+// TreeHash returns a hash of what readers see.
+func (s *Service) TreeHash(ctx context.Context, corpus string) (api.TreeHash, error) {
+	record, err := s.Record(ctx, corpus)
+	if err != nil {
+		return api.TreeHash{}, err
+	}
+	hash, err := evaluate.TreeHash(ctx, s.deps.Store, corpus, record.Generation)
+	return api.TreeHash{TreeHead: api.TreeHead{Corpus: corpus, Generation: record.Generation}, Hash: hash}, err
 }
 
 // Texts returns the texts of nodes.
