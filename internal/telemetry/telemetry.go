@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Config says what a process shows of itself.
@@ -200,3 +201,6 @@ func (t *Telemetry) Query(corpus string) func(hits int, err error) {
 		}
 	}
 }
+
+// Gather returns all metrics as they are now.
+func (t *Telemetry) Gather() ([]*dto.MetricFamily, error) { return t.registry.Gather() }

@@ -1,0 +1,301 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/llm/llmtest"
+	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/telemetry"
+)
+
+// receiver is an OTLP receiver over HTTP.
+type receiver struct {
+	t   *testing.T
+	url string
+
+	mu       sync.Mutex
+	spans    []*otlp.Span
+	services map[string]bool
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{t: t, services: map[string]bool{}}
+	s := httptest.NewServer(r)
+	t.Cleanup(s.Close)
+	r.url = s.URL
+	return r
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body := io.Reader(req.Body)
+	if req.Header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(body)
+		if err != nil {
+			r.t.Error(err)
+			return
+		}
+		body = unzipped
+	}
+	raw, err := io.ReadAll(body)
+	var export collector.ExportTraceServiceRequest
+	if err == nil {
+		err = proto.Unmarshal(raw, &export)
+	}
+	if err != nil || req.URL.Path != "/v1/traces" {
+		r.t.Errorf("%s: %v", req.URL.Path, err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, resource := range export.GetResourceSpans() {
+		r.services[textOf(resource.GetResource().GetAttributes(), "service.name")] = true
+		for _, scope := range resource.GetScopeSpans() {
+			r.spans = append(r.spans, scope.GetSpans()...)
+		}
+	}
+	w.Header().Set("Content-Type", "application/x-protobuf")
+}
+
+func (r *receiver) named(name string) []*otlp.Span {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var some []*otlp.Span
+	for _, s := range r.spans {
+		if s.GetName() == name {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+func find(attributes []*common.KeyValue, key string) *common.AnyValue {
+	for _, a := range attributes {
+		if a.GetKey() == key {
+			return a.GetValue()
+		}
+	}
+	return nil
+}
+
+func textOf(attributes []*common.KeyValue, key string) string {
+	return find(attributes, key).GetStringValue()
+}
+func numberOf(s *otlp.Span, key string) int64 { return find(s.GetAttributes(), key).GetIntValue() }
+
+// twice hands each task out, and at once gives it back, before its second delivery reaches the worker.
+type twice struct {
+	queue.Queue
+	mu   sync.Mutex
+	seen map[string]bool
+	back int
+}
+
+func (q *twice) Receive(ctx context.Context) (queue.Delivery, error) {
+	for {
+		d, err := q.Queue.Receive(ctx)
+		if err != nil {
+			return nil, err
+		}
+		task := d.Task()
+		q.mu.Lock()
+		first := !q.seen[task.ID.String()]
+		q.seen[task.ID.String()] = true
+		if first {
+			q.back++
+		}
+		q.mu.Unlock()
+		if !first {
+			return d, nil
+		}
+		if err := d.Retry(ctx, 0); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// TestTracesOfABuild runs a build whose every task is delivered a second time by JetStream, and reads its traces from an
+// OTLP receiver: tasks are traces of their own, linked to the span of their level, and hold the calls; no span holds text.
+func TestTracesOfABuild(t *testing.T) {
+	to := newReceiver(t)
+	again := &twice{seen: map[string]bool{}}
+	r := newRig(t, rigConfig{
+		tracing:  telemetry.Tracing{Endpoint: to.url + "/"},
+		endpoint: llmtest.Config{Seed: 2, Faults: map[llmtest.Fault]float64{llmtest.RateLimit: 0.3}},
+		wrap:     func(q queue.Queue) queue.Queue { again.Queue = q; return again },
+	})
+	report := r.build(false)
+	if report.Outcome != coordinator.OutcomeBuilt {
+		t.Fatalf("the build ended as %s: %s", report.Outcome, report.Why)
+	}
+	r.must(r.tel.Close(context.Background()))
+
+	if diff := cmp.Diff(map[string]bool{"aerie-aerie": true}, to.services); diff != "" {
+		t.Errorf("services (-want +got):\n%s", diff)
+	}
+	levels := map[int64]*otlp.Span{}
+	for _, s := range to.named("raptor.level") {
+		levels[numberOf(s, "raptor.level")] = s
+	}
+	tasks := to.named("raptor.task")
+	const first, second = leafCount / clusterOf, 2 // clusters of level 1 and 2
+	if len(levels) != 2 || len(tasks) != first+second || again.back != first+second {
+		t.Fatalf("%d levels, %d tasks, of which %d were given back; want 2, %d and all", len(levels), len(tasks), again.back, first+second)
+	}
+	for level, want := range map[int64][3]int64{1: {first, clusterOf, leafCount}, 2: {second, clusterOf, first}} {
+		got := [3]int64{numberOf(levels[level], "raptor.cluster.count"), numberOf(levels[level], "raptor.cluster.max.size"), numberOf(levels[level], "raptor.level.nodes_in")}
+		if got != want {
+			t.Errorf("level %d has clusters, largest, nodes %v, want %v", level, got, want)
+		}
+	}
+	checkTasks(t, tasks, levels)
+	checkCalls(t, to, tasks, r.endpoint.Counts())
+	for _, name := range []string{"raptor.clustering", "raptor.publish", "raptor.work"} {
+		for _, s := range to.named(name) {
+			level := slices.IndexFunc([]*otlp.Span{levels[1], levels[2]}, func(l *otlp.Span) bool { return bytes.Equal(l.GetSpanId(), s.GetParentSpanId()) })
+			if level < 0 {
+				t.Errorf("%s is no child of a level", name)
+			}
+		}
+		if got := len(to.named(name)); got != 2 {
+			t.Errorf("%d spans %s, want one for each of 2 levels", got, name)
+		}
+	}
+	if builds := to.named("raptor.build"); len(builds) != 1 || textOf(builds[0].GetAttributes(), "aerie.build") != report.Build ||
+		textOf(builds[0].GetAttributes(), "aerie.build.outcome") != "built" {
+		t.Errorf("spans of builds: %v", builds)
+	}
+	checkNoText(t, to.spans)
+}
+
+// checkTasks holds that each task is a trace of its own, with one link: to the span of its level.
+func checkTasks(t *testing.T, tasks []*otlp.Span, levels map[int64]*otlp.Span) {
+	t.Helper()
+	traces := map[string]bool{}
+	for _, s := range tasks {
+		level := levels[numberOf(s, "raptor.level")]
+		links := s.GetLinks()
+		if len(links) != 1 || !bytes.Equal(links[0].GetTraceId(), level.GetTraceId()) || !bytes.Equal(links[0].GetSpanId(), level.GetSpanId()) {
+			t.Errorf("a task of level %d is linked to %v, its level is %x in %x", numberOf(s, "raptor.level"), links, level.GetSpanId(), level.GetTraceId())
+		}
+		if len(s.GetParentSpanId()) != 0 {
+			t.Errorf("a task has parent %x", s.GetParentSpanId())
+		}
+		if got := textOf(s.GetAttributes(), "aerie.task.outcome"); got != "done" {
+			t.Errorf("a task's outcome is %q", got)
+		}
+		traces[hex.EncodeToString(s.GetTraceId())] = true
+	}
+	if len(traces) != len(tasks) {
+		t.Errorf("%d tasks are in %d traces", len(tasks), len(traces))
+	}
+}
+
+// checkCalls holds that each request that the endpoint had for a task is a child of it, with the tokens.
+func checkCalls(t *testing.T, to *receiver, tasks []*otlp.Span, counts llmtest.Counts) {
+	t.Helper()
+	calls := to.named("call " + chatModel)
+	if len(calls) != counts.Chat {
+		t.Errorf("%d spans of calls, the endpoint had %d", len(calls), counts.Chat)
+	}
+	good, throttled := 0, 0
+	for _, s := range calls {
+		if !slices.ContainsFunc(tasks, func(task *otlp.Span) bool { return bytes.Equal(task.GetSpanId(), s.GetParentSpanId()) }) {
+			t.Errorf("a call is no child of a task")
+		}
+		switch textOf(s.GetAttributes(), "error.type") {
+		case "":
+			good++
+			if numberOf(s, "gen_ai.usage.input_tokens") == 0 || numberOf(s, "gen_ai.usage.output_tokens") == 0 {
+				t.Errorf("a call has no tokens: %v", s.GetAttributes())
+			}
+		case "throttled":
+			throttled++
+		}
+	}
+	if good != counts.ChatOK || throttled == 0 || good+throttled != len(calls) {
+		t.Errorf("%d calls were good and %d throttled; the endpoint answered %d of %d", good, throttled, counts.ChatOK, counts.Chat)
+	}
+}
+
+// checkNoText holds that no attribute, event or status holds words of a document or a summary.
+func checkNoText(t *testing.T, spans []*otlp.Span) {
+	t.Helper()
+	for _, s := range spans {
+		raw, err := proto.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"Sentence", "nest", "eggs"} {
+			if strings.Contains(string(raw), word) {
+				t.Errorf("span %s holds %q: %v", s.GetName(), word, s)
+			}
+		}
+	}
+}
+
+// TestTracesAreOffUnlessAskedFor holds what turns traces on and off, and what is refused.
+func TestTracesAreOffUnlessAskedFor(t *testing.T) {
+	to := newReceiver(t)
+	standard := "OTEL_EXPORTER_OTLP_ENDPOINT=" + to.url
+	for _, test := range []struct {
+		name    string
+		tracing telemetry.Tracing
+		env     []string
+		on      bool
+		err     string
+	}{
+		{name: "nothing set"},
+		{name: "the setting", tracing: telemetry.Tracing{Endpoint: to.url}, on: true},
+		{name: "the standard variable", env: []string{standard}, on: true},
+		{name: "the standard variable for traces", env: []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + to.url + "/v1/traces"}, on: true},
+		{name: "turned off", tracing: telemetry.Tracing{Endpoint: to.url}, env: []string{standard, "OTEL_TRACES_EXPORTER=none"}},
+		{name: "the whole of it turned off", env: []string{standard, "OTEL_SDK_DISABLED=true"}},
+		{name: "another exporter", env: []string{"OTEL_TRACES_EXPORTER=zipkin"}, err: `OTEL_TRACES_EXPORTER is "zipkin"`},
+		{name: "another protocol", env: []string{standard, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}, err: "http/protobuf only"},
+		{name: "no address", tracing: telemetry.Tracing{Endpoint: "collector:4318"}, err: "telemetry.otlp_endpoint"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, pair := range test.env {
+				name, value, _ := strings.Cut(pair, "=")
+				t.Setenv(name, value)
+			}
+			tel, err := telemetry.New(telemetry.Config{Program: "worker", Tracing: test.tracing, Env: test.env})
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("got error %v, want one with %q", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := len(to.named("raptor.level"))
+			level := queue.Level{Corpus: "c", Build: "b", Level: 1}
+			tel.Coordinator().Planning(level)
+			tel.Coordinator().Planned(level, nil, 0)
+			if err := tel.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(to.named("raptor.level")) > before; got != test.on {
+				t.Errorf("traces are on: %t, want %t", got, test.on)
+			}
+		})
+	}
+}
