@@ -63,6 +63,10 @@ need-redis:
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -q && apt-get install -y -q --no-install-recommends redis-server; \
 	  else echo "the tests of internal/redisstate need redis-server: apt-get install redis-server" >&2; exit 1; fi; }
 
+.PHONY: test-chart
+test-chart: need-go ## the chart, the alerts, compose and the Dockerfile, without a cluster; the first time compiles Helm and promtool
+	cd deploy/test && $(GO) test -timeout 20m .
+
 .PHONY: format
 format: need-go ## rewrite the code in the standard form
 	gofmt -w $$(git ls-files '*.go')

@@ -53,11 +53,7 @@ type serviceMonitor struct {
 			Path          string `json:"path"`
 			Interval      string `json:"interval"`
 			ScrapeTimeout string `json:"scrapeTimeout"`
-			Authorization *struct {
-				Type        string                    `json:"type"`
-				Credentials *corev1.SecretKeySelector `json:"credentials"`
-			} `json:"authorization"`
-			Relabelings []struct {
+			Relabelings   []struct {
 				TargetLabel string `json:"targetLabel"`
 				Replacement string `json:"replacement"`
 			} `json:"relabelings"`

@@ -262,16 +262,13 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestMonitors holds that metrics are asked for under the names of jobs that the alerts know, with the token of the API.
+// TestMonitors holds that metrics are asked for under the names of jobs that the alerts know.
 func TestMonitors(t *testing.T) {
 	list := objects(t, values(t, "everything"))
 	for _, program := range []string{"coordinator", "worker"} {
 		e := one[*serviceMonitor](t, list, "night-nest-"+program).Spec.Endpoints[0]
 		if e.Path != "/metrics" || e.Port != "http" || e.Relabelings[0].TargetLabel != "job" || e.Relabelings[0].Replacement != "aerie-"+program {
 			t.Errorf("%s: %+v", program, e)
-		}
-		if (e.Authorization != nil) != (program == "coordinator") {
-			t.Errorf("%s: authorization %v", program, e.Authorization)
 		}
 	}
 }

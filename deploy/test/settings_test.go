@@ -100,8 +100,9 @@ func flatten(m map[string]any, prefix string) map[string]string {
 		}
 	}
 	delete(out, "clustering.memory_limit") // written with another unit
-	delete(out, "worker.grace")
-	delete(out, "summaries.timeout")
+	for _, key := range []string{"worker.grace", "summaries.timeout", "embeddings.timeout", "queue.ack_wait", "server.lease"} {
+		delete(out, key)
+	}
 	return out
 }
 
