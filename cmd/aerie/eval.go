@@ -65,7 +65,7 @@ type evalScore struct {
 	Summaries *float64 `json:"summaries"`
 	Tokens    int      `json:"tokens"`
 	Hits      int      `json:"hits"`
-	MS        float64  `json:"ms"`
+	MS        *float64 `json:"ms"` // null where the answer shares what was found for another budget
 }
 
 const evalLong = `Asks every question of a JSONL file through every arm, scores the hits, and tests which arms differ by more than chance.
@@ -281,7 +281,7 @@ func (c *cli) runEval(ctx context.Context, h place, cfg evaluate.Config, searche
 	cfg.Progress = func(done, total int) {
 		ticker.set("%s of %s questions, %s", count(done), count(total), plural(len(arms), "arm", "arms"))
 	}
-	report, err := evaluate.Run(ctx, cfg, searcher, questions, arms)
+	report, err := evaluate.Run(ctx, cfg, searcher.forRun(), questions, arms)
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +313,9 @@ func (c *cli) printScores(report *evaluate.Report, questions []evaluate.Question
 			line := evalScore{
 				Question: q.ID, Type: q.Type, Group: arm.Group, Arm: arm.Name, Coverage: known(s.Coverage), Answered: known(s.Answered),
 				Recall: known(s.Recall), NDCG: known(s.NDCG), Summaries: known(s.Summaries), Tokens: s.Tokens, Hits: s.Hits,
-				MS: float64(s.Latency) / float64(time.Millisecond),
+			}
+			if s.Latency > 0 {
+				line.MS = known(float64(s.Latency) / float64(time.Millisecond))
 			}
 			if line.Question == "" {
 				line.Question = fmt.Sprint(i + 1)

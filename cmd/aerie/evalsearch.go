@@ -135,9 +135,36 @@ func (s *evalSearcher) prepare(ctx context.Context, question string) error {
 
 // Retrieve asks the corpus that the request names.
 func (s *evalSearcher) Retrieve(ctx context.Context, req retrieve.Request) (retrieve.Result, error) {
+	return s.place.Query(ctx, req.Corpus, s.query(req))
+}
+
+func (s *evalSearcher) query(req retrieve.Request) api.Query {
 	q := api.QueryOf(req, true)
 	if req.Alpha != 0 || req.Mode == retrieve.Traversal {
 		q.Vector = s.vector
 	}
-	return s.place.Query(ctx, req.Corpus, q)
+	return q
+}
+
+// forRun is the searcher with all that its place can do.
+func (s *evalSearcher) forRun() evaluate.Searcher {
+	if at, can := s.place.(budgetQueries); can {
+		return sweepSearcher{s, at}
+	}
+	return s
+}
+
+// budgetQueries is a place that answers at several budgets at once: the home.
+type budgetQueries interface {
+	QueryAt(ctx context.Context, corpus string, q api.Query, budgets []int, each func(i int, result retrieve.Result)) error
+}
+
+// sweepSearcher is an evaluate.Sweeper.
+type sweepSearcher struct {
+	*evalSearcher
+	at budgetQueries
+}
+
+func (s sweepSearcher) RetrieveAt(ctx context.Context, req retrieve.Request, budgets []int, each func(i int, result retrieve.Result)) error {
+	return s.at.QueryAt(ctx, req.Corpus, s.query(req), budgets, each)
 }

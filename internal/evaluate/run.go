@@ -3,6 +3,7 @@ package evaluate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/retrieve"
@@ -11,6 +12,13 @@ import (
 // Searcher answers requests; a *retrieve.Retriever is one.
 type Searcher interface {
 	Retrieve(ctx context.Context, req retrieve.Request) (retrieve.Result, error)
+}
+
+// Sweeper is a Searcher that answers a request at several budgets at once, for less than one after the other costs; a
+// *retrieve.Retriever is one. It calls each once for every budget, in their order.
+type Sweeper interface {
+	Searcher
+	RetrieveAt(ctx context.Context, req retrieve.Request, budgets []int, each func(i int, result retrieve.Result)) error
 }
 
 // Config says how to score and test. Start from [NewConfig].
@@ -28,7 +36,7 @@ type Config struct {
 	Confidence float64 `json:"confidence"`
 
 	// Prepare, if not nil, is called with each question before any arm is asked, outside of all latencies: a place to
-	// embed it once for all arms ([Remember]).
+	// embed it once for all arms.
 	Prepare func(ctx context.Context, question string) error `json:"-"`
 	// Progress, if not nil, is called after each question.
 	Progress func(done, total int) `json:"-"`
@@ -58,7 +66,9 @@ func (c *Config) Validate() error {
 }
 
 // Run asks every question through every arm, and reports. Questions are asked one after the other, and every question
-// starts with another arm, so that no arm always finds caches warm. A question without hits scores 0.
+// starts with another arm, so that no arm always finds caches warm. Arms that differ by their budget alone are asked
+// together if the searcher is a Sweeper, each in its turn as the first, which is the one whose latency counts. A question
+// without hits scores 0.
 func Run(ctx context.Context, cfg Config, searcher Searcher, questions []Question, arms []Arm) (*Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -66,11 +76,12 @@ func Run(ctx context.Context, cfg Config, searcher Searcher, questions []Questio
 	if err := validateArms(arms, cfg.Baseline); err != nil {
 		return nil, err
 	}
-	scores := make([][]Score, len(arms)) // of each arm, each question
-	for a := range scores {
-		scores[a] = make([]Score, len(questions))
+	r := run{cfg: cfg, searcher: searcher, arms: arms, generations: map[string]int{}}
+	for range arms {
+		r.scores = append(r.scores, make([]Score, len(questions)))
 	}
-	generations := map[string]int{}
+	_, sweeps := searcher.(Sweeper)
+	families := familiesOf(arms, sweeps)
 	for i := range questions {
 		q := &questions[i]
 		if cfg.Prepare != nil {
@@ -79,28 +90,82 @@ func Run(ctx context.Context, cfg Config, searcher Searcher, questions []Questio
 			}
 		}
 		key := newKey(q)
-		for turn := range arms {
-			a := (turn + i) % len(arms)
-			req := arms[a].Request
-			req.Query = q.Question
-			start := time.Now()
-			result, err := searcher.Retrieve(ctx, req)
-			latency := time.Since(start)
-			if err != nil {
-				return nil, fmt.Errorf("evaluate: arm %s: question %s: %w", arms[a].Name, name(q, i), err)
+		for turn := range families {
+			family := families[(turn+i)%len(families)]
+			first := i / len(families) % len(family)
+			if err := r.ask(ctx, slices.Concat(family[first:], family[:first]), q, i, key); err != nil {
+				return nil, err
 			}
-			if before, known := generations[req.Corpus]; known && before != result.Generation {
-				return nil, fmt.Errorf("evaluate: corpus %s went from generation %d to %d while it was evaluated: run it again when no build is on", req.Corpus, before, result.Generation)
-			}
-			generations[req.Corpus] = result.Generation
-			scores[a][i] = key.score(result.Hits, cfg.Threshold)
-			scores[a][i].Latency = latency
 		}
 		if cfg.Progress != nil {
 			cfg.Progress(i+1, len(questions))
 		}
 	}
-	return newReport(cfg, questions, arms, scores, generations), nil
+	return newReport(cfg, questions, arms, r.scores, r.generations), nil
+}
+
+// run is one run in progress.
+type run struct {
+	cfg         Config
+	searcher    Searcher
+	arms        []Arm
+	scores      [][]Score      // of each arm, each question
+	generations map[string]int // of each corpus
+}
+
+// familiesOf returns the places of the arms, in order, those together that differ by the budget alone if wanted.
+func familiesOf(arms []Arm, together bool) [][]int {
+	var families [][]int
+	at := map[string]int{}
+	for a := range arms {
+		req := arms[a].Request
+		req.Budget = 0
+		hash := hashOf(req)
+		if f, known := at[hash]; known && together {
+			families[f] = append(families[f], a)
+			continue
+		}
+		at[hash] = len(families)
+		families = append(families, []int{a})
+	}
+	return families
+}
+
+// ask sends a question through the arms of one family, and scores the answers.
+func (r *run) ask(ctx context.Context, family []int, q *Question, i int, key key) error {
+	var budgets []int
+	for _, a := range family {
+		budgets = append(budgets, r.arms[a].Request.Budget)
+	}
+	req := r.arms[family[0]].Request
+	req.Query = q.Question
+	start := time.Now()
+	took := make([]time.Duration, len(family))
+	results := make([]retrieve.Result, len(family))
+	var err error
+	if len(family) == 1 {
+		results[0], err = r.searcher.Retrieve(ctx, req)
+		took[0] = time.Since(start)
+	} else {
+		err = r.searcher.(Sweeper).RetrieveAt(ctx, req, budgets, func(n int, result retrieve.Result) {
+			if results[n] = result; n == 0 {
+				took[0] = time.Since(start)
+			}
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("evaluate: arm %s: question %s: %w", r.arms[family[0]].Name, name(q, i), err)
+	}
+	for n, a := range family {
+		if before, known := r.generations[req.Corpus]; known && before != results[n].Generation {
+			return fmt.Errorf("evaluate: corpus %s went from generation %d to %d while it was evaluated: run it again when no build is on",
+				req.Corpus, before, results[n].Generation)
+		}
+		r.generations[req.Corpus] = results[n].Generation
+		r.scores[a][i] = key.score(results[n].Hits, r.cfg.Threshold)
+		r.scores[a][i].Latency = took[n]
+	}
+	return nil
 }
 
 // name is what an error calls a question.

@@ -117,6 +117,50 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// sweeper is a searcher that finds more words the larger the budget is, and notes what it was asked together.
+type sweeper struct {
+	searcher
+	together []string
+}
+
+func (s *sweeper) RetrieveAt(ctx context.Context, req retrieve.Request, budgets []int, each func(int, retrieve.Result)) error {
+	s.together = append(s.together, fmt.Sprint(req.Query, " ", budgets))
+	for i, budget := range budgets {
+		req.Budget, req.TopK = budget, budget
+		result, err := s.Retrieve(ctx, req)
+		if err != nil {
+			return err
+		}
+		each(i, result)
+	}
+	return nil
+}
+
+// Arms that differ by their budget alone are asked together, each in its turn as the first, whose time counts.
+func TestArmsOfSeveralBudgets(t *testing.T) {
+	questions, plain := twentyQuestions()
+	s := &sweeper{searcher: *plain}
+	arms := Grid([]Arm{arm("a", "", 1), {Name: "b", Request: retrieve.NewRequest("c", "")}}, 1, 2, 4)
+	report, err := Run(t.Context(), testConfig(), s, questions, arms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{0.25, 0.25, 0.5, 0.5, 1, 1} {
+		near(t, report.Arms[i].Name, report.Arms[i].All.Coverage.Mean, want, 1e-12)
+	}
+	want := []string{"question0 [1 2 4]", "question0 [1 2 4]", "question1 [1 2 4]", "question1 [1 2 4]", "question2 [2 4 1]", "question2 [2 4 1]"}
+	if diff := cmp.Diff(want, s.together[:6]); diff != "" || len(s.together) != 40 {
+		t.Errorf("%d times (-want +got):\n%s", len(s.together), diff)
+	}
+	for a, arm := range report.Arms {
+		for i, score := range report.Scores[a] {
+			if first := i/2%3 == a/2; (score.Latency > 0) != first {
+				t.Errorf("%s of %s, question %d: latency %v", arm.Name, arm.Group, i, score.Latency)
+			}
+		}
+	}
+}
+
 func TestReportIsPinned(t *testing.T) {
 	run := func(change func(*Config, []Question, []Arm)) *Report {
 		questions, s := twentyQuestions()
@@ -249,28 +293,5 @@ func TestTreeHash(t *testing.T) {
 	}
 	if one == hash(node("b", tree.Alive)) {
 		t.Error("another text has the same hash")
-	}
-}
-
-// counting embeds by counting.
-type counting struct{ n int }
-
-func (c *counting) Name() string                                         { return "counting" }
-func (c *counting) Embed(context.Context, []string) ([][]float32, error) { return nil, nil }
-func (c *counting) EmbedQuery(context.Context, string) ([]float32, error) {
-	c.n++
-	return []float32{float32(c.n)}, nil
-}
-
-func TestRemember(t *testing.T) {
-	inner := &counting{}
-	r := Remember(inner)
-	for _, query := range []string{"a", "a", "b", "b", "a"} {
-		if err := r.Prepare(t.Context(), query); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if v, err := r.EmbedQuery(t.Context(), "a"); err != nil || v[0] != 3 || inner.n != 3 || r.Name() != "counting" {
-		t.Errorf("vector %v, %v after %d calls", v, err, inner.n)
 	}
 }

@@ -31,7 +31,8 @@ type Score struct {
 	// Summaries is the share of summaries among the hits; NaN without hits.
 	Summaries    float64
 	Tokens, Hits int
-	Latency      time.Duration
+	// Latency is 0 where the answer shares what was found for another budget.
+	Latency time.Duration
 }
 
 func (s *Score) metric(m Metric) float64 {

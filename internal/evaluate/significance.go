@@ -119,10 +119,15 @@ func Permutation(differences []float64, resamples int, random rand.Source) float
 		}
 		return float64(hits) / float64(uint64(1)<<len(d))
 	}
+	sums := eights(d)
 	for drawn := 1; drawn <= resamples; drawn++ {
 		sum := 0.0
-		for start := 0; start < len(d); start += 64 {
-			sum += flipped(d[start:min(start+64, len(d))], random.Uint64())
+		for rest := sums; len(rest) > 0; {
+			signs, n := random.Uint64(), min(8, len(rest))
+			for i := range rest[:n] {
+				sum += rest[i][byte(signs>>(8*i))]
+			}
+			rest = rest[n:]
 		}
 		if math.Abs(sum) >= bound {
 			if hits++; hits == enoughHits {
@@ -131,6 +136,18 @@ func Permutation(differences []float64, resamples int, random rand.Source) float
 		}
 	}
 	return float64(hits+1) / float64(resamples+1)
+}
+
+// eights returns for each eight values, the last filled up with zeros, their sums under all choices of signs, so that a draw
+// adds up an eighth as many numbers.
+func eights(values []float64) [][256]float64 {
+	sums := make([][256]float64, (len(values)+7)/8)
+	for g := range sums {
+		for signs := range sums[g] {
+			sums[g][signs] = flipped(values[8*g:min(8*g+8, len(values))], uint64(signs))
+		}
+	}
+	return sums
 }
 
 // flipped adds up at most 64 values, those with a bit set in signs negated.

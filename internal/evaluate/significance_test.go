@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -85,6 +86,37 @@ func TestPermutationIgnoresRounding(t *testing.T) {
 }
 
 // Under the null hypothesis p values are uniform: about 5 % lie below 0.05.
+// Draws that add up eights find what draws do that add up one value after the other.
+func TestPermutationByEights(t *testing.T) {
+	for _, n := range []int{17, 24, 63, 64, 65, 130} {
+		random := rand.New(rand.NewPCG(uint64(n), 1))
+		d := make([]float64, n)
+		observed := 0.0
+		for i := range d {
+			d[i] = random.NormFloat64() + 0.2
+			observed += d[i]
+		}
+		const resamples = 300 // too few for 400 hits
+		hits, source := 0, rand.NewPCG(7, 7)
+		for range resamples {
+			sum, signs := 0.0, uint64(0)
+			for i, x := range d {
+				if i%64 == 0 {
+					signs = source.Uint64()
+				}
+				if signs>>(i%64)&1 == 1 {
+					x = -x
+				}
+				sum += x
+			}
+			if math.Abs(sum) >= math.Abs(observed) {
+				hits++
+			}
+		}
+		near(t, fmt.Sprint(n, " differences"), Permutation(d, resamples, rand.NewPCG(7, 7)), float64(hits+1)/(resamples+1), 1e-12)
+	}
+}
+
 func TestPermutationHoldsItsLevel(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	small := 0

@@ -381,6 +381,43 @@ func TestModesAgreeWithBruteForce(t *testing.T) {
 	}
 }
 
+// Several budgets at once give what one after the other gives, whatever came before.
+func TestBudgetsTogether(t *testing.T) {
+	budgets := []int{120, 25, 100000, 60}
+	for seed := range uint64(2) {
+		w := randomWorld(t, seed, 60)
+		gone := w.all[int(seed)*7+4]
+		if err := w.nodes.Delete(t.Context(), corpusName, []tree.ID{gone.ID}); err != nil {
+			t.Fatal(err)
+		}
+		w.record.Changes++ // some summaries are stale
+		w.corpora.all[corpusName] = w.record
+		for name, change := range shapes() {
+			for _, pack := range Packs() {
+				req := NewRequest(corpusName, "w3 w17 w40 unheard")
+				req.Pool, req.Pack, req.Explain = 20, pack, true
+				change(&req)
+				var got []Result
+				err := w.retriever().RetrieveAt(t.Context(), req, budgets, func(i int, r Result) {
+					if i != len(got) {
+						t.Errorf("%s, %s: answer %d comes after %d", name, pack, i, len(got))
+					}
+					got = append(got, r)
+				})
+				if err != nil || len(got) != len(budgets) {
+					t.Fatalf("%s, %s: %d answers, %v", name, pack, len(got), err)
+				}
+				for i, budget := range budgets {
+					req.Budget = budget
+					if diff := gocmp.Diff(w.retrieve(t, req), got[i]); diff != "" {
+						t.Errorf("seed %d, %s, %s, budget %d (-alone +together):\n%s", seed, name, pack, budget, diff)
+					}
+				}
+			}
+		}
+	}
+}
+
 // A walk that starts at more than the top level: trees of several heights, a document without a tree, and leaves
 // that are newer than the build.
 func TestTraversalReachesEveryRoot(t *testing.T) {

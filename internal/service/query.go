@@ -39,26 +39,37 @@ type givenEmbedder struct{ llm.Embedder }
 func (givenEmbedder) Name() string { return ingest.Given }
 
 // Query answers with hits.
-func (s *Service) Query(ctx context.Context, corpus string, q api.Query) (retrieve.Result, error) {
+func (s *Service) Query(ctx context.Context, corpus string, q api.Query) (result retrieve.Result, err error) {
 	req, err := q.Request(corpus)
 	if err != nil {
 		return retrieve.Result{}, err
 	}
+	err = s.QueryAt(ctx, corpus, q, []int{req.Budget}, func(_ int, found retrieve.Result) { result = found })
+	return result, err
+}
+
+// QueryAt answers at several budgets instead of the query's own; see [retrieve.Retriever.RetrieveAt].
+func (s *Service) QueryAt(ctx context.Context, corpus string, q api.Query, budgets []int, each func(i int, result retrieve.Result)) error {
+	req, err := q.Request(corpus)
+	if err != nil {
+		return err
+	}
 	record, err := s.Record(ctx, corpus)
 	if err != nil {
-		return retrieve.Result{}, err
+		return err
 	}
 	retriever, byWords := s.Retriever(record)
 	byWords = byWords && q.Alpha == nil && q.Vector == nil && req.Mode != retrieve.Traversal
 	if byWords {
 		req.Alpha = 0
 	}
-	result, err := retriever.Retrieve(ctx, req)
-	if err == nil && byWords {
-		result.Notes = append(result.Notes, fmt.Sprintf("corpus %s holds vectors that were brought along, and embeddings doesn't name their model: "+
-			"the query is compared by its words", corpus))
-	}
-	return result, err
+	return retriever.RetrieveAt(ctx, req, budgets, func(i int, result retrieve.Result) {
+		if byWords {
+			result.Notes = append(result.Notes, fmt.Sprintf("corpus %s holds vectors that were brought along, and embeddings doesn't name their model: "+
+				"the query is compared by its words", corpus))
+		}
+		each(i, result)
+	})
 }
 
 // Ask answers from what the query finds.

@@ -217,7 +217,8 @@ func (m *Memory) Drop(ctx context.Context, corpus string) error {
 	return nil
 }
 
-// selected returns the nodes that the filter keeps, in no order. They share memory with the store.
+// selected returns the nodes that the filter keeps, in the order of their ids, so that sums over them have one too. They
+// share memory with the store.
 func (m *Memory) selected(ctx context.Context, corpus string, filter store.Filter) ([]tree.Node, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -235,6 +236,7 @@ func (m *Memory) selected(ctx context.Context, corpus string, filter store.Filte
 			}
 		}
 	}
+	slices.SortFunc(nodes, func(a, b tree.Node) int { return a.ID.Compare(b.ID) })
 	return nodes, nil
 }
 
