@@ -148,7 +148,11 @@ func (r *remote) follow(ctx context.Context, corpus string, b api.Build) (api.Bu
 		}
 	})
 	defer unhook()
+	told := 0
 	rest, err := r.Watch(watchCtx, corpus, b.Build, func(now api.Build) {
+		for ; told < len(now.Steps); told++ {
+			show.event(now.Steps[told])
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		latest = now

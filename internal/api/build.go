@@ -6,7 +6,7 @@ import (
 
 // BuildRequest asks for a build.
 type BuildRequest struct {
-	Force     bool     `json:"force,omitempty" doc:"build whatever the growth rule says"`
+	Force bool `json:"force,omitempty" doc:"build whatever the growth rule says"`
 	// Trigger says who wants it: command, the default, or growth, which leaves settings that differ for later.
 	Trigger   string   `json:"trigger,omitempty" enum:"command,growth" doc:"command (default), or growth: only if the corpus has grown, and not because settings differ"`
 	MaxTokens *int     `json:"max_tokens,omitempty" minimum:"0" doc:"budget of the build, input and output together; 0: none; default: as the coordinator is configured"`
@@ -36,6 +36,8 @@ type Build struct {
 	// Attached says that the build ran already, so that a request for one has begun nothing.
 	Attached bool `json:"attached" doc:"the build ran already when this was asked for"`
 	Resting  bool `json:"resting" doc:"nothing happens any more by itself"`
+	// Steps tells in sentences what was done so far, first to last; empty where another process builds.
+	Steps []string `json:"steps" doc:"what was done so far, in sentences; empty where another coordinator builds"`
 	// Report is what aerie build prints; nil until the build rests.
 	Report *coordinator.Report `json:"report" doc:"what the build did; null until it rests"`
 	// Problem says why a build could not go on at all; nil mostly.

@@ -172,7 +172,9 @@ func (c *Client) decode(ctx context.Context, res *http.Response, out any) error 
 }
 
 // corpusPath is the path of what a corpus has.
-func corpusPath(corpus string, more ...string) []string { return append([]string{"corpora", corpus}, more...) }
+func corpusPath(corpus string, more ...string) []string {
+	return append([]string{"corpora", corpus}, more...)
+}
 
 // Status implements api.Statuses.
 func (c *Client) Status(ctx context.Context, corpus string) (api.Status, error) {

@@ -56,7 +56,8 @@ func (c *Client) stream(ctx context.Context, req ingest.Request) (ingest.Report,
 		cancel() // standard input may never end
 	}
 	packing := <-done
-	if packing.err != nil && !errors.Is(packing.err, errAnswered) && !errors.Is(packing.err, context.Canceled) {
+	follows := errors.Is(packing.err, errAnswered) || errors.Is(packing.err, io.ErrClosedPipe)
+	if packing.err != nil && !follows && !errors.Is(packing.err, context.Canceled) {
 		err = packing.err // what came over the wire only follows
 	}
 	return report, packing.packed, err

@@ -35,6 +35,8 @@ type Request struct {
 	// Key, if not empty, is kept in the state of the build that this request begins or goes on with, so that whoever asks again with
 	// the same key can be told of that build.
 	Key string
+	// Said, if not nil, is told what Deps.Events is told. It must be fast.
+	Said func(string)
 	// Began, if not nil, is told the build's id once it is durable that the build goes on. Nothing to do, no call.
 	Began func(build string)
 	// Settle, if not nil, is called before a stop is recorded: workers of this process finish or give back
@@ -510,6 +512,9 @@ func (r *run) say(format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	r.deps.Log.Info(message, "corpus", r.cfg.Corpus, "build", r.state.Build)
 	r.deps.Events(message)
+	if r.req.Said != nil {
+		r.req.Said(message)
+	}
 }
 
 // configDigest hashes everything that shapes a build's plans. A build is resumed only under the same.

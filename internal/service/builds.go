@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
@@ -24,6 +25,11 @@ type run struct {
 	began  chan struct{} // closed once build is known
 	build  string        // valid after began
 	done   chan struct{} // closed at rest
+
+	mu    sync.Mutex
+	steps []string // guarded by mu
+
+	// What follows is valid after done.
 	report coordinator.Report
 	err    error
 }
@@ -34,6 +40,23 @@ func (r *run) name() string {
 		return r.build
 	}
 	return ""
+}
+
+// mostSteps is how many sentences of a build are kept.
+const mostSteps = 1000
+
+func (r *run) say(step string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.steps) < mostSteps {
+		r.steps = append(r.steps, step)
+	}
+}
+
+func (r *run) said() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string{}, r.steps...)
 }
 
 // keyOf is what a build keeps of the request that began it: the key, and what was asked.
@@ -161,6 +184,7 @@ func (s *Service) drive(r *run) {
 	began := false
 	req := coordinator.Request{
 		Force: r.start.Force, Trigger: trigger, Retry: r.start.Retry, RetryCause: r.start.Cause, Key: keyOf(r.start),
+		Said: r.say,
 		Began: func(build string) {
 			if !began {
 				began, r.build = true, build
@@ -182,6 +206,7 @@ func (s *Service) shown(ctx context.Context, r *run, attached bool) (api.Build, 
 	default:
 		b, err := s.newest(ctx, r.corpus, attached)
 		if err != nil || b.Build != r.build || !b.Resting {
+			b.Steps = r.said()
 			return b, err
 		}
 		// The state rests a moment before its process has cleaned up.
@@ -197,13 +222,13 @@ func (s *Service) shown(ctx context.Context, r *run, attached bool) (api.Build, 
 	case r.err != nil && r.build == "":
 		return api.Build{}, r.err
 	case r.report.Build == "" && r.err == nil:
-		return api.Build{Corpus: r.corpus, Attached: attached, Resting: true, Report: &r.report, BuildStatus: emptyStatus()}, nil
+		return api.Build{Corpus: r.corpus, Attached: attached, Resting: true, Report: &r.report, Steps: []string{}, BuildStatus: emptyStatus()}, nil
 	}
 	b, err := s.newest(ctx, r.corpus, attached)
 	if err != nil || b.Build != r.build {
 		return b, err
 	}
-	b.Resting = true
+	b.Resting, b.Steps = true, r.said()
 	if r.err != nil {
 		b.Problem, b.Report = api.ProblemOf(r.err), nil
 		return b, nil
@@ -227,7 +252,7 @@ func (s *Service) newest(ctx context.Context, corpus string, attached bool) (api
 	if status == nil {
 		return api.Build{}, api.Missingf("aerie status lists what there is", "corpus %s has no build", corpus)
 	}
-	b := api.Build{Corpus: corpus, BuildStatus: *status, Attached: attached}
+	b := api.Build{Corpus: corpus, BuildStatus: *status, Attached: attached, Steps: []string{}}
 	state, err := s.deps.Builds.Load(ctx, corpus)
 	if err != nil {
 		return api.Build{}, fmt.Errorf("corpus %s: %w", corpus, err)
