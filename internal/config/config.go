@@ -18,6 +18,7 @@ type Config struct {
 	Store      Store      `key:"store"`
 	Server     Server     `key:"server"`
 	Worker     Worker     `key:"worker"`
+	Telemetry  Telemetry  `key:"telemetry"`
 }
 
 // Chunking says how documents are cut into leaves.
@@ -239,6 +240,15 @@ type Worker struct {
 	Grace time.Duration `key:"grace"`
 }
 
+// Telemetry says where the daemons' traces go.
+type Telemetry struct {
+	// OTLPEndpoint is http(s)://… of an OTLP receiver over HTTP, without /v1/traces; empty leaves it to the standard
+	// OTEL_* variables, and without those there are no traces.
+	OTLPEndpoint string `key:"otlp_endpoint"`
+	// TraceRatio is the share of traces that is kept, above 0 and at most 1; 1 leaves it to OTEL_TRACES_SAMPLER.
+	TraceRatio float64 `key:"trace_ratio"`
+}
+
 // Default returns the configuration of an empty aerie.yaml.
 func Default() *Config {
 	return &Config{
@@ -257,8 +267,9 @@ func Default() *Config {
 			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, MinChunks: 5, Slots: 8, MaxAttempts: 5,
 			TimeZone: "UTC",
 		},
-		Queue:  Queue{Replicas: 1, AckWait: 60 * time.Second, MaxInHand: 1024},
-		Server: Server{Listen: "127.0.0.1:7744", Lease: 15 * time.Second},
-		Worker: Worker{Listen: "127.0.0.1:7745", Grace: 60 * time.Second},
+		Queue:     Queue{Replicas: 1, AckWait: 60 * time.Second, MaxInHand: 1024},
+		Server:    Server{Listen: "127.0.0.1:7744", Lease: 15 * time.Second},
+		Worker:    Worker{Listen: "127.0.0.1:7745", Grace: 60 * time.Second},
+		Telemetry: Telemetry{TraceRatio: 1},
 	}
 }

@@ -55,6 +55,7 @@ func TestDefaults(t *testing.T) {
 		"limits.requests_per_minute": "0", "limits.input_tokens_per_minute": "0", "limits.output_tokens_per_minute": "0",
 		"queue.url": `""`, "state.url": `""`, "store.url": `""`, "store.compat": "[]",
 		"server.listen": "127.0.0.1:7744", "server.url": `""`, "worker.listen": "127.0.0.1:7745", "worker.grace": "60s",
+		"telemetry.otlp_endpoint": `""`, "telemetry.trace_ratio": "1",
 	}
 	got := Default().Map()
 	for key, value := range want {
@@ -140,7 +141,7 @@ func TestEveryKeyFromEverywhere(t *testing.T) {
 		"queue.url": "nats://h:4222", "state.url": "redis://h:6379", "store.url": "https://h", "store.grpc_url": "h:50051",
 		"store.compat": `["helix","llama_index"]`, "server.listen": "0.0.0.0:1", "server.url": "http://h:7744",
 		"queue.replicas": "3", "queue.ack_wait": "9s", "queue.max_in_hand": "99", "state.user": "u", "store.tenant": "t", "store.consistency": "ALL",
-		"build.max_buried": "0.25", "server.lease": "8s", "worker.listen": ":2", "worker.grace": "5s", "summaries.timeout": "5s", "embeddings.timeout": "6s",
+		"build.max_buried": "0.25", "server.lease": "8s", "worker.listen": ":2", "worker.grace": "5s", "telemetry.otlp_endpoint": "http://h:4318", "telemetry.trace_ratio": "0.25", "summaries.timeout": "5s", "embeddings.timeout": "6s",
 	}
 	env, flags := []string{}, map[string]Flag{}
 	root := map[string]any{}

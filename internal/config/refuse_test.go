@@ -97,6 +97,9 @@ func TestRefused(t *testing.T) {
 		{"server: {url: h:1}", []string{"server.url"}},
 		{"worker: {listen: 'h:99999'}", []string{"worker.listen"}},
 		{"worker: {grace: 0s}", []string{"worker.grace is 0s"}},
+		{"telemetry: {otlp_endpoint: 'h:4318'}", []string{"telemetry.otlp_endpoint", "scheme is missing"}},
+		{"telemetry: {trace_ratio: 0}", []string{"telemetry.trace_ratio is 0", "above 0"}},
+		{"telemetry: {trace_ratio: 1.5}", []string{"telemetry.trace_ratio is 1.5"}},
 		// Keys, and what isn't a file of keys.
 		{"\nclustering:\n  max_cluster_token: 3", []string{"clustering.max_cluster_token is not a key (FILE:3); did you mean clustering.max_cluster_tokens?"}},
 		{"clusterin: {seed: 1}", []string{"clusterin is not a key", "did you mean clustering?"}},

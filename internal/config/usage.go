@@ -100,4 +100,7 @@ var usage = map[string]string{
 	"server.token_file": "file that holds the token; relative to this file",
 	"worker.listen":     "worker: /healthz, /readyz, /metrics; empty: none",
 	"worker.grace":      "time to finish on SIGTERM",
+
+	"telemetry.otlp_endpoint": "daemons: where traces go, http(s)://... of an OTLP receiver (port 4318); empty: as OTEL_* say, or none",
+	"telemetry.trace_ratio":   "daemons: the share of traces that is kept, above 0 to 1",
 }

@@ -32,7 +32,7 @@ func (c *Config) Validate() error {
 	}
 	for _, check := range []func() error{
 		c.Clustering.validate, c.Summaries.validate, c.Embeddings.validate, c.validateBuild, c.Limits.validate,
-		c.validateFleet,
+		c.validateFleet, c.Telemetry.validate,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -257,6 +257,16 @@ func (c *Config) validateFleet() error {
 		if err := oneOf("store.compat", name, "helix", "llama_index"); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (t *Telemetry) validate() error {
+	if err := address("telemetry.otlp_endpoint", t.OTLPEndpoint, "http", "https"); err != nil {
+		return err
+	}
+	if !(t.TraceRatio > 0 && t.TraceRatio <= 1) {
+		return wrong("telemetry.trace_ratio", t.TraceRatio, "above 0 and at most 1")
 	}
 	return nil
 }
