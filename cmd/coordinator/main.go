@@ -1,56 +1,141 @@
-// Command coordinator is the daemon of a fleet that plans builds, keeps their barriers and publishes trees.
+// Command coordinator is the daemon of a fleet that plans builds, keeps their barriers and publishes trees, and serves the HTTP
+// API. Several may run: the lease of each corpus decides who builds it, and any of them answers.
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io"
+	"context"
 	"os"
+	"sync"
+	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/adhocore/gronx"
 
+	"github.com/aerie-rag/aerie/cmd/internal/daemon"
+	"github.com/aerie-rag/aerie/cmd/internal/wire"
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config"
-	"github.com/aerie-rag/aerie/internal/config/keyflag"
+	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/server"
+	"github.com/aerie-rag/aerie/internal/service"
+	"github.com/aerie-rag/aerie/internal/telemetry"
 )
 
-// The exit codes are those of aerie.
-const (
-	exitDone  = 0
-	exitUsage = 2
-)
+// version is set by the linker.
+var version = "unknown"
 
-func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
+func main() { os.Exit(daemon.Main(program, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
 
-// run runs one command line and returns the exit code.
-func run(args, env []string, stdout, stderr io.Writer) int {
-	flags, given := pflag.NewFlagSet("coordinator", pflag.ContinueOnError), keyflag.Given{}
-	flags.SetOutput(io.Discard)
-	flags.SortFlags = false
-	file := flags.String("config", "", "configuration file (default ./aerie.yaml if there)")
-	if corpus, ok := config.Lookup("corpus"); ok {
-		keyflag.AddOne(flags, given, corpus, "corpus")
-	}
-	keyflag.Add(flags, given, []string{""}, "queue.url", "state.url", "store.url", "server.listen")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprintf(stdout, "coordinator plans builds, keeps their barriers and publishes trees.\n\nUsage:\n  coordinator [flags]\n\nFlags:\n%s", flags.FlagUsages())
-		return exitDone
-	case err != nil:
-		return refuse(stderr, keyflag.Explain(flags, "coordinator", err))
-	case flags.NArg() > 0:
-		return refuse(stderr, fmt.Errorf("it takes no argument, and got %q", flags.Arg(0)))
-	}
-	cfg, _, err := config.Load(config.Options{File: *file, Env: env, Flags: given})
-	if err == nil {
-		err = cfg.Fleet()
-	}
-	if err == nil {
-		err = errors.New("this version works on one machine only; run `aerie build` without queue.url, state.url and store.url")
-	}
-	return refuse(stderr, err)
+var program = daemon.Program{
+	Name: "coordinator", About: "plans builds, keeps their barriers and publishes trees", Version: version,
+	Shown:  []string{"queue.url", "state.url", "store.url", "server.listen", "build.schedule", "build.time-zone"},
+	Listen: func(c *config.Config) string { return c.Server.Listen },
+	Serve:  serve,
 }
 
-func refuse(stderr io.Writer, err error) int {
-	fmt.Fprintf(stderr, "coordinator: %v\n", err)
-	return exitUsage
+func serve(ctx context.Context, d *daemon.Daemon) error {
+	schedule, err := scheduleOf(d.Config)
+	if err != nil {
+		return err
+	}
+	if err := d.Config.Server.CheckListen(); err != nil {
+		return err
+	}
+	p, err := d.Connect(ctx)
+	if err != nil {
+		return ended(ctx, err)
+	}
+	defer p.Close()
+	if err := d.Until(ctx, "the queue is not ready", p.Migrate, daemon.Mismatch); err != nil {
+		return ended(ctx, err)
+	}
+	models, err := p.Models(d.Counter, p.Journal(), wire.BudgetOf(d.Config, wire.NoRequest),
+		wire.Hooks{Deps: wire.WatchModel(d.Telemetry, wire.SummariesConfig(d.Config).ModelName())})
+	if err != nil {
+		return err
+	}
+	builder := &wire.Builder{
+		Places: p, Models: models, Holder: d.Holder, More: func(deps *coordinator.Deps) { deps.Observer = d.Telemetry.Coordinator() },
+	}
+	cfg, deps, err := p.ServiceConfig(d.Counter, builder)
+	if err != nil {
+		return err
+	}
+	cfg.Place = "the fleet's store"
+	svc := service.New(cfg, deps)
+	d.Handle(server.New(server.Config{Token: d.Config.Server.Token.Reveal(), Version: version, Log: d.Log}, svc,
+		d.Telemetry.Handler(daemon.Checks(p)...)).Handler())
+	d.Log.Info("watching corpora", "holder", d.Holder, "schedule", d.Config.Build.Schedule)
+
+	var side sync.WaitGroup
+	side.Go(func() { readings(d, p).Run(ctx) })
+	watch(ctx, d, p, svc, schedule)
+	svc.Close() // builds in hand are handed over
+	side.Wait()
+	return nil
+}
+
+// watch starts builds by themselves until ctx ends.
+func watch(ctx context.Context, d *daemon.Daemon, p *wire.Places, svc *service.Service, schedule coordinator.Schedule) {
+	const stuck = 5 * time.Minute // longer than calls are repeated while servers are away
+	pulse := d.Telemetry.Pulse("watch", stuck)
+	defer pulse.Stop()
+	coordinator.NewWatcher(coordinator.WatchConfig{Rule: wire.Rule(d.Config), Schedule: schedule}, coordinator.WatchDeps{
+		Store: p.Store, Corpora: p.Corpora, Builds: p.Builds, Log: d.Log,
+		Start: func(ctx context.Context, corpus, trigger string) error {
+			_, err := svc.Start(ctx, corpus, api.Start{BuildRequest: api.BuildRequest{Trigger: trigger}})
+			return err
+		},
+	}).Run(ctx, pulse.Beat)
+}
+
+// readings exports what stands in the stores about corpora and builds.
+func readings(d *daemon.Daemon, p *wire.Places) *telemetry.Corpora {
+	r := &telemetry.Corpora{
+		Telemetry: d.Telemetry, Store: p.Store, Corpora: p.Corpora, Builds: p.Builds, Barrier: p.Barrier, Rule: wire.Rule(d.Config),
+		MaxTokens: d.Config.Build.MaxTokens, MaxCost: d.Config.Build.MaxCost,
+	}
+	if price, ok := wire.Price(d.Config, wire.SummariesConfig(d.Config).ModelName()); ok {
+		r.Price = &llm.Price{Input: price.Input, Output: price.Output, Currency: price.Currency}
+	}
+	return r
+}
+
+// cron is a schedule in a time zone.
+type cron struct {
+	expression string
+	zone       *time.Location
+}
+
+// Next implements coordinator.Schedule.
+func (c cron) Next(t time.Time) time.Time {
+	next, err := gronx.NextTickAfter(c.expression, t.In(c.zone), false)
+	if err != nil {
+		return time.Time{} // an expression that no date ever meets, such as 30 February
+	}
+	return next
+}
+
+// scheduleOf returns the configured schedule; nil if there is none.
+func scheduleOf(cfg *config.Config) (coordinator.Schedule, error) {
+	expression := cfg.Build.Schedule
+	if expression == "" {
+		return nil, nil
+	}
+	if !gronx.IsValid(expression) {
+		return nil, api.Usagef("such as 0 2 * * * for two o'clock each night", "build.schedule is %q, which is no cron expression of five fields", expression)
+	}
+	zone, err := time.LoadLocation(cfg.Build.TimeZone)
+	if err != nil {
+		return nil, api.Usagef("", "build.time_zone: %w", err)
+	}
+	return cron{expression, zone}, nil
+}
+
+// ended takes the end that somebody asked for as a clean one.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/aerie-rag/aerie/cmd/internal/daemon"
+	"github.com/aerie-rag/aerie/internal/api"
 )
 
 func TestRefusals(t *testing.T) {
@@ -19,15 +22,15 @@ func TestRefusals(t *testing.T) {
 		{[]string{"start"}, `got "start"`},
 	} {
 		var stdout, stderr bytes.Buffer
-		if got := run(c.args, nil, &stdout, &stderr); got != exitUsage {
-			t.Errorf("%q: exit %d, want %d", c.args, got, exitUsage)
+		if got := daemon.Main(program, c.args, nil, &stdout, &stderr); got != api.ExitUsage {
+			t.Errorf("%q: exit %d, want %d", c.args, got, api.ExitUsage)
 		}
 		if stdout.Len() > 0 || !strings.Contains(stderr.String(), c.want) || strings.Count(stderr.String(), "\n") != 1 {
 			t.Errorf("%q: stdout %q, stderr %q; want %q", c.args, &stdout, &stderr, c.want)
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	if got := run([]string{"--help"}, nil, &stdout, &stderr); got != exitDone || !strings.Contains(stdout.String(), "--queue-url") || stderr.Len() > 0 {
+	if got := daemon.Main(program, []string{"--help"}, nil, &stdout, &stderr); got != api.ExitDone || !strings.Contains(stdout.String(), "--queue-url") || stderr.Len() > 0 {
 		t.Errorf("help: exit %d, stdout %q, stderr %q", got, &stdout, &stderr)
 	}
 }

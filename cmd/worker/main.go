@@ -1,56 +1,66 @@
-// Command worker is the daemon of a fleet that takes tasks from the queue and writes summaries.
+// Command worker is the daemon of a fleet that takes tasks from the queue: it summarizes the children of a cluster, writes
+// the node, and marks the level's barrier. Any number of them may run.
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io"
+	"context"
 	"os"
+	"sync"
 
-	"github.com/spf13/pflag"
-
+	"github.com/aerie-rag/aerie/cmd/internal/daemon"
+	"github.com/aerie-rag/aerie/cmd/internal/wire"
 	"github.com/aerie-rag/aerie/internal/config"
-	"github.com/aerie-rag/aerie/internal/config/keyflag"
+	"github.com/aerie-rag/aerie/internal/worker"
 )
 
-// The exit codes are those of aerie.
-const (
-	exitDone  = 0
-	exitUsage = 2
-)
+// version is set by the linker.
+var version = "unknown"
 
-func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
+func main() { os.Exit(daemon.Main(program, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
 
-// run runs one command line and returns the exit code.
-func run(args, env []string, stdout, stderr io.Writer) int {
-	flags, given := pflag.NewFlagSet("worker", pflag.ContinueOnError), keyflag.Given{}
-	flags.SetOutput(io.Discard)
-	flags.SortFlags = false
-	file := flags.String("config", "", "configuration file (default ./aerie.yaml if there)")
-	if corpus, ok := config.Lookup("corpus"); ok {
-		keyflag.AddOne(flags, given, corpus, "corpus")
-	}
-	keyflag.Add(flags, given, []string{""}, "queue.url", "state.url", "store.url", "worker.listen")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprintf(stdout, "worker takes tasks from the queue and writes summaries.\n\nUsage:\n  worker [flags]\n\nFlags:\n%s", flags.FlagUsages())
-		return exitDone
-	case err != nil:
-		return refuse(stderr, keyflag.Explain(flags, "worker", err))
-	case flags.NArg() > 0:
-		return refuse(stderr, fmt.Errorf("it takes no argument, and got %q", flags.Arg(0)))
-	}
-	cfg, _, err := config.Load(config.Options{File: *file, Env: env, Flags: given})
-	if err == nil {
-		err = cfg.Fleet()
-	}
-	if err == nil {
-		err = errors.New("this version works on one machine only; run `aerie build` without queue.url, state.url and store.url")
-	}
-	return refuse(stderr, err)
+var program = daemon.Program{
+	Name: "worker", About: "takes tasks from the queue and writes summaries", Version: version,
+	Shown:  []string{"queue.url", "state.url", "store.url", "build.slots", "worker.listen", "worker.grace"},
+	Listen: func(c *config.Config) string { return c.Worker.Listen },
+	Serve:  serve,
 }
 
-func refuse(stderr io.Writer, err error) int {
-	fmt.Fprintf(stderr, "worker: %v\n", err)
-	return exitUsage
+func serve(ctx context.Context, d *daemon.Daemon) error {
+	p, err := d.Connect(ctx)
+	if err != nil {
+		return ended(ctx, err)
+	}
+	defer p.Close()
+	models, err := p.Models(d.Counter, p.Journal(), wire.BudgetOf(d.Config, wire.NoRequest),
+		wire.Hooks{Deps: wire.WatchModel(d.Telemetry, wire.SummariesConfig(d.Config).ModelName())})
+	if err != nil {
+		return err
+	}
+	w, err := p.Worker(models, func(deps *worker.Deps) { deps.Observer = d.Telemetry.Worker(d.Config.Build.Slots, 0) })
+	if err != nil {
+		return err
+	}
+	// A coordinator makes the streams. Ones that differ from this worker's configuration are reported, and work.
+	check := func(ctx context.Context) error { return p.Conn().Check(ctx) }
+	if err := d.Until(ctx, "the queue is not ready", check, func(error) bool { return false }); err != nil {
+		return ended(ctx, err)
+	}
+	d.Handle(d.Telemetry.Handler(daemon.Checks(p)...))
+	d.Log.Info("taking tasks", "slots", d.Config.Build.Slots, "holder", d.Holder)
+
+	side, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var reporting sync.WaitGroup
+	reporting.Go(func() { wire.ReportHands(side, w, p.Builds, d.Holder, models.Waiting, d.Log) })
+	err = w.Run(ctx)
+	stop()
+	reporting.Wait()
+	return err
+}
+
+// ended takes the end that somebody asked for as a clean one.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }

@@ -199,6 +199,9 @@ type Bounds struct {
 	MaxCost   float64
 }
 
+// NoRequest leaves the budget to the configuration.
+var NoRequest = api.BuildRequest{}
+
 // BudgetOf returns the budget that a request sets, or else the configuration.
 func BudgetOf(cfg *config.Config, s api.BuildRequest) Bounds {
 	b := Bounds{cfg.Build.MaxTokens, cfg.Build.MaxCost}

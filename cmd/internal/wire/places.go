@@ -22,6 +22,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/redisstate"
 	"github.com/aerie-rag/aerie/internal/sqlite"
 	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/telemetry"
 	"github.com/aerie-rag/aerie/internal/weaviate"
 )
 
@@ -36,12 +37,13 @@ type Places struct {
 	// Checks tell whether each server can be reached; none when embedded.
 	Checks []Check
 
-	cfg   *config.Config
-	log   *slog.Logger
-	dir   string            // of the embedded places
-	conn  *natsqueue.Conn   // nil until OpenQueue
-	state *redisstate.State // nil when embedded
-	close []func() error
+	cfg     *config.Config
+	log     *slog.Logger
+	dir     string               // of the embedded places
+	conn    *natsqueue.Conn      // nil until OpenQueue
+	state   *redisstate.State    // nil when embedded
+	watched *telemetry.Telemetry // nil: nobody watches
+	close   []func() error
 }
 
 // Check asks one server whether it can do its part.
@@ -148,13 +150,28 @@ func (p *Places) HasQueue() bool {
 func (p *Places) Migrate(ctx context.Context) error { return p.conn.Migrate(ctx) }
 
 // Queue, Plans, Journal and Heartbeat need OpenQueue before.
-func (p *Places) Queue() queue.Queue { return p.conn.Queue() }
+func (p *Places) Queue() queue.Queue {
+	if p.watched != nil {
+		return p.watched.Queue(p.conn.Queue())
+	}
+	return p.conn.Queue()
+}
 
 // Plans returns the frozen plans.
-func (p *Places) Plans() levels.Plans { return p.conn.Plans() }
+func (p *Places) Plans() levels.Plans {
+	if p.watched != nil {
+		return p.watched.Plans(p.conn.Plans())
+	}
+	return p.conn.Plans()
+}
 
 // Journal returns the journal of paid answers.
-func (p *Places) Journal() llm.Journal { return p.conn.Journal() }
+func (p *Places) Journal() llm.Journal {
+	if p.watched != nil {
+		return p.watched.Journal(p.conn.Journal())
+	}
+	return p.conn.Journal()
+}
 
 // Conn returns the connection to the queue; nil before OpenQueue.
 func (p *Places) Conn() *natsqueue.Conn { return p.conn }
