@@ -56,7 +56,7 @@ func TestBuildMovesEveryMetric(t *testing.T) {
 		if err = errors.Join(err, r.reader.Read(context.Background())); err != nil {
 			t.Error(err)
 		}
-		during = r.gather()
+		during = r.gatherWhen(func(g gathered) bool { return g.calls() == float64(r.slots) })
 		close(gate)
 	})
 	report := r.build(false)
@@ -117,12 +117,32 @@ func TestBuildMovesEveryMetric(t *testing.T) {
 	if got, want := int(after.at(t, telemetry.ThrottledCalls, "model="+chatModel)+after.at(t, telemetry.ThrottledCalls, "model="+embedModel)), counts.Faults[llmtest.RateLimit]; got != want {
 		t.Errorf("%d throttled calls are counted, the endpoint had %d", got, want)
 	}
-	if got := after.at(t, telemetry.CallsUnderWay, "model="+chatModel); got != 0 {
-		t.Errorf("%v calls are under way after the build", got)
+	// While the endpoint held its answers back, every slot had a call, of which two at most were under way.
+	model := "model=" + chatModel
+	if got := during.at(t, telemetry.CallsUnderWay, model); during.calls() != float64(r.slots) || got < 1 || got > 2 {
+		t.Errorf("%v calls were under way or waited, %v of them under way; want %d and 1 or 2", during.calls(), got, r.slots)
+	}
+	for _, name := range []string{telemetry.CallsUnderWay, telemetry.CallsWaiting} {
+		if got := after.at(t, name, model); got != 0 {
+			t.Errorf("%s is %v after the build", name, got)
+		}
 	}
 	if got := after.at(t, telemetry.BusySlots); got != 0 {
 		t.Errorf("%v slots are busy after the build", got)
 	}
+}
+
+// calls is how many calls for summaries are under way or wait.
+func (g gathered) calls() float64 {
+	sum := 0.0
+	for _, name := range []string{telemetry.CallsUnderWay, telemetry.CallsWaiting} {
+		for _, m := range g[name] {
+			if slices.Contains(labelsOf(m), "model="+chatModel) {
+				sum += value(m)
+			}
+		}
+	}
+	return sum
 }
 
 // checkSums holds expected = done + queued + running + buried for each level.

@@ -156,3 +156,23 @@ func (p *watchedPlans) Tree(ctx context.Context, corpus string) (c *levels.Corpu
 	defer p.timed(&err)()
 	return p.Plans.Tree(ctx, corpus)
 }
+
+func (p *watchedPlans) Trees(ctx context.Context) (names []string, err error) {
+	defer p.timed(&err)()
+	return p.Plans.Trees(ctx)
+}
+
+func (p *watchedPlans) PutState(ctx context.Context, s *levels.State) (err error) {
+	defer p.timed(&err)()
+	return p.Plans.PutState(ctx, s)
+}
+
+func (p *watchedPlans) State(ctx context.Context, corpus string) (s *levels.State, err error) {
+	defer p.timed(&err)()
+	return p.Plans.State(ctx, corpus)
+}
+
+func (p *watchedPlans) DropTree(ctx context.Context, corpus string) (err error) {
+	defer p.timed(&err)()
+	return p.Plans.DropTree(ctx, corpus)
+}

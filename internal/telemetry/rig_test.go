@@ -208,6 +208,23 @@ func (r *rig) gather() gathered {
 	return all
 }
 
+// gatherWhen gathers until it sees what it waits for, for ten seconds at most.
+func (r *rig) gatherWhen(there func(gathered) bool) gathered {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(10 * time.Second); ; {
+		g := r.gather()
+		if there(g) {
+			return g
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			return g
+		}
+	}
+}
+
 // moved reports whether any series of a metric is not zero.
 func (g gathered) moved(name string) bool {
 	for _, m := range g[name] {

@@ -81,6 +81,11 @@ func (b *watchedBuilds) Release(ctx context.Context, lease levels.Lease) (err er
 	return b.Builds.Release(ctx, lease)
 }
 
+func (b *watchedBuilds) Holder(ctx context.Context, corpus string) (holder string, err error) {
+	defer b.timed(&err)()
+	return b.Builds.Holder(ctx, corpus)
+}
+
 func (b *watchedBuilds) Save(ctx context.Context, lease levels.Lease, state *levels.State) (err error) {
 	defer b.timed(&err)()
 	return b.Builds.Save(ctx, lease, state)

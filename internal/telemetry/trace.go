@@ -32,7 +32,7 @@ type Tracing struct {
 	// Endpoint is the base address of an OTLP receiver over HTTP, such as http://otel-collector:4318; /v1/traces is
 	// added. It is stronger than the environment.
 	Endpoint string
-	// Ratio is the share of traces that is kept, 0 to 1; 0 leaves it to OTEL_TRACES_SAMPLER, whose default is all.
+	// Ratio is the share of traces that is kept, 0 to 1; 0 and 1 leave it to OTEL_TRACES_SAMPLER, whose default is all.
 	Ratio float64
 	// Exporter, if not nil, takes the spans instead, at once: for tests.
 	Exporter sdk.SpanExporter
@@ -76,8 +76,8 @@ func newTracing(cfg Config) (*tracing, error) {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
 	options := []sdk.TracerProviderOption{exporter, sdk.WithResource(res)}
-	if cfg.Tracing.Ratio > 0 {
-		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(cfg.Tracing.Ratio))))
+	if ratio := cfg.Tracing.Ratio; ratio > 0 && ratio < 1 {
+		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(ratio))))
 	}
 	t.on, t.provider = true, sdk.NewTracerProvider(options...)
 	t.tracer = t.provider.Tracer(scope, trace.WithInstrumentationVersion(cfg.Version))

@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +16,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -23,6 +28,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/telemetry"
+	"github.com/aerie-rag/aerie/internal/worker"
 )
 
 // receiver is an OTLP receiver over HTTP.
@@ -247,6 +253,38 @@ func checkNoText(t *testing.T, spans []*otlp.Span) {
 				t.Errorf("span %s holds %q: %v", s.GetName(), word, s)
 			}
 		}
+	}
+}
+
+// TestTaskUnderASpanIsATraceOfItsOwn: a worker that runs under a span, as an embedded one may, still makes a trace for
+// each task, and an error's words stay out of it.
+func TestTaskUnderASpanIsATraceOfItsOwn(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	tel, err := telemetry.New(telemetry.Config{Program: "worker", Tracing: telemetry.Tracing{Exporter: spans}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+	observer := tel.Worker(1, 0)
+	for _, header := range []string{"", "nonsense", "00-" + outer.TraceID().String() + "-" + outer.SpanID().String() + "-01"} {
+		task := queue.Task{Corpus: "c", Build: "b", Level: 1, Headers: map[string]string{"traceparent": header}}
+		ctx := observer.Taken(trace.ContextWithSpanContext(t.Context(), outer), &task)
+		observer.Settled(ctx, &task, worker.End{Outcome: worker.Buried, Cause: "refusal", Err: errors.New("words of a document")})
+		got := spans.GetSpans()
+		if len(got) != 1 {
+			t.Fatalf("%d spans, want 1", len(got))
+		}
+		span := got[0]
+		if span.Parent.IsValid() || span.SpanContext.TraceID() == outer.TraceID() {
+			t.Errorf("header %q: the task is a child of %v", header, span.Parent)
+		}
+		if links := len(span.Links); links > 1 || (links == 1) != (len(header) > 20) {
+			t.Errorf("header %q: %d links", header, links)
+		}
+		if strings.Contains(fmt.Sprint(span), "words") || span.Status.Code != codes.Error {
+			t.Errorf("header %q: status %v of %v", header, span.Status, span.Attributes)
+		}
+		spans.Reset()
 	}
 }
 
