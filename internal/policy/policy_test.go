@@ -50,6 +50,7 @@ var rules = []rule{
 	{"internal/worker", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm"}, nil, "only cmd/ names adapters"},
 	{"internal/ingest", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/corpus", "internal/npy"}, nil, "only cmd/ names adapters"},
 	{"internal/retrieve", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm"}, nil, "only cmd/ names adapters"},
+	{"internal/retrieve/retrievetest", []string{"internal/tree", "internal/store", "internal/levels", "internal/retrieve"}, nil, "suites know contracts only"},
 	{"internal/answer", []string{"internal/tree", "internal/mapreduce", "internal/llm", "internal/retrieve"}, []string{"os", "net", "net/http"}, "only cmd/ names adapters"},
 	{"internal/telemetry", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm", "internal/worker", "internal/coordinator"}, nil, "it wraps ports and implements observers; no adapter"},
 	{"internal/api", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/queue", "internal/config", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator"}, []string{"os"}, "the contract of the API knows what goes over it"},

@@ -18,9 +18,9 @@ func BenchmarkCoverage(b *testing.B) {
 			fmt.Fprintf(&text, "word%d, ", int(random.ExpFloat64()*400))
 		}
 		n := leaf("d", i, text.String(), at(0.9-float64(i)/300))
-		pool = append(pool, &candidate{node: n, score: cosineToQuery(n), loaded: true})
+		pool = append(pool, &candidate{node: n, score: float64(n.Vector[0]), loaded: true})
 	}
-	req := NewRequest(corpusName, "q")
+	req := NewRequest("c", "q")
 	for b.Loop() {
 		for _, c := range pool {
 			c.terms = nil

@@ -1,34 +1,36 @@
-package retrieve
+package retrieve_test
 
 import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
 // Whatever is asked: no bound is exceeded, the order is that of the scores, and the same question has the same
 // answer.
 func TestBoundsHoldForEveryRequest(t *testing.T) {
-	w := randomWorld(t, 11, 80)
-	retriever := w.retriever()
+	w := random(t, 11, 80)
+	retriever := w.Retriever()
 	rapid.Check(t, func(t *rapid.T) {
-		req := NewRequest(corpusName, rapid.SampledFrom([]string{"w1", "w2 w9 w33", "nothing of it"}).Draw(t, "query"))
-		req.Mode = rapid.SampledFrom(Modes()).Draw(t, "mode")
-		req.Pack = rapid.SampledFrom(Packs()).Draw(t, "pack")
+		req := retrieve.NewRequest(corpusName, rapid.SampledFrom([]string{"w1", "w2 w9 w33", "nothing of it"}).Draw(t, "query"))
+		req.Mode = rapid.SampledFrom(retrieve.Modes()).Draw(t, "mode")
+		req.Pack = rapid.SampledFrom(retrieve.Packs()).Draw(t, "pack")
 		req.Budget = rapid.IntRange(0, 300).Draw(t, "budget")
 		req.TopK = rapid.IntRange(0, 12).Draw(t, "top-k")
 		req.Pool = rapid.IntRange(1, 40).Draw(t, "pool")
 		req.PerLevel = rapid.IntRange(1, 6).Draw(t, "per-level")
 		req.Boost = rapid.Float64Range(0.1, 4).Draw(t, "boost")
 		req.Candidates = rapid.IntRange(1, 4).Draw(t, "candidates")
-		if req.Mode != Traversal {
+		if req.Mode != retrieve.Traversal {
 			req.Alpha = rapid.Float64Range(0, 1).Draw(t, "alpha")
-			req.Fusion = rapid.SampledFrom(Fusions()).Draw(t, "fusion")
+			req.Fusion = rapid.SampledFrom(retrieve.Fusions()).Draw(t, "fusion")
 		}
 		if rapid.Bool().Draw(t, "bounded") {
-			req.MinLevel = ptr(rapid.IntRange(0, 2).Draw(t, "min"))
-			req.MaxLevel = ptr(*req.MinLevel + rapid.IntRange(0, 2).Draw(t, "span"))
+			req.MinLevel = new(rapid.IntRange(0, 2).Draw(t, "min"))
+			req.MaxLevel = new(*req.MinLevel + rapid.IntRange(0, 2).Draw(t, "span"))
 		}
 		req.Explain = rapid.Bool().Draw(t, "explain")
 		got, err := retriever.Retrieve(t.Context(), req)
@@ -51,7 +53,7 @@ func TestBoundsHoldForEveryRequest(t *testing.T) {
 		if req.TopK > 0 && len(got.Hits) > req.TopK {
 			t.Fatalf("%d hits, top-k is %d", len(got.Hits), req.TopK)
 		}
-		again, err := w.retriever().Retrieve(t.Context(), req)
+		again, err := w.Retriever().Retrieve(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}

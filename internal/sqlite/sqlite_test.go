@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aerie-rag/aerie/internal/levels/leveltest"
+	"github.com/aerie-rag/aerie/internal/retrieve/retrievetest"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/store/storetest"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -46,6 +47,10 @@ func open(t testing.TB, home string, cfg Config) *DB {
 
 func TestStoreContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return open(t, t.TempDir(), Config{}).Store() })
+}
+
+func TestRetriever(t *testing.T) {
+	retrievetest.Run(t, func(t *testing.T) store.Store { return open(t, t.TempDir(), Config{}).Store() })
 }
 
 // TestStoreContractAcrossHandles sends every other call to another DB on the same home, as another process would.

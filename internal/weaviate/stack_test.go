@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/aerie-rag/aerie/internal/retrieve/retrievetest"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/store/storetest"
 	"github.com/aerie-rag/aerie/internal/weaviate"
@@ -66,4 +67,8 @@ func connect(tb testing.TB, cfg weaviate.Config) *weaviate.Store {
 
 func TestContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return connect(t, weaviate.Config{}) })
+}
+
+func TestRetriever(t *testing.T) {
+	retrievetest.Run(t, func(t *testing.T) store.Store { return connect(t, weaviate.Config{}) })
 }

@@ -1,0 +1,293 @@
+package retrievetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// Run holds the retriever over a store to what is documented. open returns a store that is ready for use and closes it when
+// the test that is passed in has ended; corpora have names of their own, so that it may always be the same.
+func Run(t *testing.T, open func(t *testing.T) store.Store) {
+	for _, test := range []struct {
+		name string
+		run  func(s suite)
+	}{
+		{"ModesAgreeWithBruteForce", modesAgree}, {"BudgetsTogether", budgetsTogether}, {"TraversalReachesEveryRoot", everyRoot},
+		{"OverfetchMatters", overfetchMatters}, {"RareWordBesideACommonOne", rareWord}, {"Chinese", chinese},
+		{"DocumentFilter", documentFilter}, {"DeletedDocument", deletedDocument},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.run(suite{T: t, store: open(t), corpus: "retrieve-" + strings.ToLower(test.name)})
+		})
+	}
+}
+
+// suite is one test with its store, and the beginning of the names of its corpora.
+type suite struct {
+	*testing.T
+	store  store.Store
+	corpus string
+}
+
+// random is a world of about n leaves in a corpus of its own.
+func (s suite) random(seed uint64, n int) *World {
+	return Random(s.T, s.store, fmt.Sprintf("%s-%d", s.corpus, seed), seed, n)
+}
+
+func (s suite) same(what string, want, got any) {
+	s.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// Shapes are requests of every kind, by name.
+func Shapes() map[string]func(*retrieve.Request) {
+	type request = retrieve.Request
+	x := map[string]any{"kind": "x"}
+	return map[string]func(*request){
+		"collapsed":            func(r *request) {},
+		"collapsed, top 3":     func(r *request) { r.TopK = 3 },
+		"collapsed, no budget": func(r *request) { r.Budget, r.TopK = 0, 5 },
+		"no bound at all":      func(r *request) { r.Budget = 0 },
+		"blend":                func(r *request) { r.Mode = retrieve.Blend },
+		"boost":                func(r *request) { r.Mode, r.Boost = retrieve.Boost, 1.4 },
+		"boost down":           func(r *request) { r.Mode, r.Boost = retrieve.Boost, 0.5 },
+		"boost, top 4":         func(r *request) { r.Mode, r.Boost, r.TopK = retrieve.Boost, 1.4, 4 },
+		"boost, top 4, as is":  func(r *request) { r.Mode, r.Boost, r.TopK, r.Candidates = retrieve.Boost, 1.4, 4, 1 },
+		"boost and filter":     func(r *request) { r.Mode, r.Boost, r.MaxLevel = retrieve.Boost, 1.2, new(1) },
+		"boost, filter, top 4": func(r *request) {
+			r.Mode, r.Boost, r.MinLevel, r.MaxLevel, r.TopK = retrieve.Boost, 1.3, new(0), new(1), 4
+		},
+		"filter":                 func(r *request) { r.Mode, r.MinLevel = retrieve.Filter, new(1) },
+		"filter, one level":      func(r *request) { r.Mode, r.MinLevel, r.MaxLevel = retrieve.Filter, new(1), new(1) },
+		"leaves":                 func(r *request) { r.MaxLevel = new(0) },
+		"document":               func(r *request) { r.Documents = []string{"d1", "d3"} },
+		"metadata":               func(r *request) { r.Metadata = x },
+		"document and metadata":  func(r *request) { r.Documents, r.Metadata = []string{"d2"}, x },
+		"nothing matches":        func(r *request) { r.Documents = []string{"elsewhere"} },
+		"traversal":              func(r *request) { r.Mode, r.PerLevel = retrieve.Traversal, 3 },
+		"traversal to leaves":    func(r *request) { r.Mode, r.PerLevel, r.LeavesOnly = retrieve.Traversal, 2, true },
+		"traversal, filter":      func(r *request) { r.Mode, r.PerLevel, r.MinLevel = retrieve.Traversal, 2, new(1) },
+		"traversal, document":    func(r *request) { r.Mode, r.PerLevel, r.Documents = retrieve.Traversal, 3, []string{"d1"} },
+		"traversal, metadata":    func(r *request) { r.Mode, r.Metadata = retrieve.Traversal, x },
+		"hybrid":                 func(r *request) { r.Alpha = .7 },
+		"hybrid, document":       func(r *request) { r.Alpha, r.Documents = .7, []string{"d1"} },
+		"hybrid by rank":         func(r *request) { r.Alpha, r.Fusion = .5, retrieve.Reciprocal },
+		"keywords":               func(r *request) { r.Alpha = 0 },
+		"hybrid, filter, blend":  func(r *request) { r.Mode, r.Alpha, r.MaxLevel = retrieve.Blend, .4, new(0) },
+		"hybrid, boost, by rank": func(r *request) { r.Mode, r.Boost, r.Alpha, r.Fusion = retrieve.Boost, 1.3, .6, retrieve.Reciprocal },
+	}
+}
+
+// modesAgree compares ids and their order with an answer by brute force.
+func modesAgree(s suite) {
+	for seed := range uint64(3) {
+		w := s.random(seed, 60)
+		for name, change := range Shapes() {
+			for _, pack := range retrieve.Packs() {
+				for _, budget := range []int{25, 120, 100000} {
+					req := w.Request("w3 w17 w40 unheard")
+					req.Pool, req.Budget, req.Pack = 1000, budget, pack
+					change(&req)
+					s.same(fmt.Sprintf("seed %d, %s, %s, budget %d", seed, name, pack, req.Budget),
+						referenceHits(s, w, req), Found(w.Retrieve(s, req).Hits))
+				}
+			}
+		}
+	}
+}
+
+// budgetsTogether: several budgets at once give what one after the other gives, whatever came before.
+func budgetsTogether(s suite) {
+	budgets := []int{120, 25, 100000, 60}
+	w := s.random(0, 60)
+	if err := s.store.Delete(s.Context(), w.Record.Name, []tree.ID{w.Nodes[4].ID}); err != nil {
+		s.Fatal(err)
+	}
+	w.Changed() // some summaries are stale
+	for name, change := range Shapes() {
+		for _, pack := range retrieve.Packs() {
+			req := w.Request("w3 w17 w40 unheard")
+			req.Pool, req.Pack, req.Explain = 20, pack, true
+			change(&req)
+			var got []retrieve.Result
+			err := w.Retriever().RetrieveAt(s.Context(), req, budgets, func(i int, r retrieve.Result) {
+				if i != len(got) {
+					s.Errorf("%s, %s: answer %d comes after %d", name, pack, i, len(got))
+				}
+				got = append(got, r)
+			})
+			if err != nil || len(got) != len(budgets) {
+				s.Fatalf("%s, %s: %d answers, %v", name, pack, len(got), err)
+			}
+			for i, budget := range budgets {
+				req.Budget = budget
+				s.same(fmt.Sprintf("%s, %s, budget %d", name, pack, budget), w.Retrieve(s, req), got[i])
+			}
+		}
+	}
+}
+
+// everyRoot: a walk starts at more than the top level where trees have several heights, a document has no tree, or leaves are
+// newer than the build.
+func everyRoot(s suite) {
+	for seed := range uint64(4) {
+		w := s.random(seed, 40)
+		var fresh []tree.Node
+		for i := range 5 {
+			fresh = append(fresh, Leaf("fresh", i, fmt.Sprint("w1 w5 fresh", i), At(float64(i)/5)))
+		}
+		if err := s.store.Put(s.Context(), w.Record.Name, fresh); err != nil {
+			s.Fatal(err)
+		}
+		w.Nodes = append(w.Nodes, fresh...)
+		w.Changed()
+		for _, perLevel := range []int{1, 3, 50} {
+			req := w.Request("fresh")
+			req.Mode, req.PerLevel, req.Pack, req.Budget = retrieve.Traversal, perLevel, retrieve.Similarity, 0
+			s.same(fmt.Sprintf("seed %d, per level %d", seed, perLevel), referenceHits(s, w, req), Found(w.Retrieve(s, req).Hits))
+		}
+	}
+}
+
+// overfetchMatters: what the boost lifts must have been fetched; fetched once only, the summary isn't.
+func overfetchMatters(s suite) {
+	leaves := []tree.Node{Leaf("a", 0, "alpha one", At(.9)), Leaf("a", 1, "alpha two", At(.8)), Leaf("a", 2, "beta", At(.1))}
+	lifted := Summary("alpha both", At(.85), leaves...)
+	w := New(s, s.store, Built(s.corpus, tree.ScopeCorpus, true), append(leaves, lifted)...)
+	for candidates, want := range map[int]tree.ID{1: leaves[0].ID, 3: lifted.ID} {
+		req := w.Request("anything")
+		req.Pack, req.Mode, req.Boost, req.TopK, req.Candidates = retrieve.Similarity, retrieve.Boost, 1.2, 1, candidates
+		s.same(fmt.Sprintf("candidates %d", candidates), []tree.ID{want}, Found(w.Retrieve(s, req).Hits))
+	}
+}
+
+// rareWord: the row of FAULTS on a rare term that a common one beside it hides until the index is flushed. With vectors the
+// word decides between leaves that are about as near.
+func rareWord(s suite) {
+	rare := []int{77, 0, 2999}
+	var leaves []tree.Node
+	for i := range 3000 {
+		near := .1
+		switch {
+		case slices.Contains(rare, i):
+			near = .6
+		case i%30 == 1:
+			near = .7
+		}
+		leaves = append(leaves, Leaf(fmt.Sprintf("d%d", i/100), i%100, fmt.Sprint("leaf ", i), At(near)))
+	}
+	w := New(s, s.store, Built(s.corpus, tree.ScopeCorpus, true), leaves...)
+	for _, i := range rare {
+		for _, alpha := range []float64{0, retrieve.DefaultAlpha(retrieve.Collapsed, retrieve.Coverage)} {
+			req := w.Request(fmt.Sprint("leaf ", i))
+			req.Alpha, req.Budget = alpha, 20
+			got := w.Retrieve(s, req)
+			if len(got.Hits) != 10 || got.Hits[0].ID != leaves[i].ID {
+				s.Errorf("%q, alpha %v: %d hits, the best is %q", req.Query, alpha, len(got.Hits), got.Hits[0].Text)
+			}
+		}
+	}
+}
+
+func chinese(s suite) {
+	texts := []string{"肺癌的早期症状包括持续咳嗽。", "所有权是 Rust 最独特的特性。", "猫头鹰在夜里飞行。"}
+	var leaves []tree.Node
+	for i, text := range texts {
+		leaves = append(leaves, Leaf("d", i, text, Axis(0)))
+	}
+	w := New(s, s.store, Built(s.corpus, tree.ScopeCorpus, true), leaves...)
+	for query, want := range map[string]int{"早期症状": 0, "什么是所有权？": 1, "猫头鹰": 2, "rust": 1} {
+		for _, alpha := range []float64{0, .7} {
+			req := w.Request(query)
+			req.Alpha = alpha
+			if got := w.Retrieve(s, req); len(got.Hits) == 0 || got.Hits[0].ID != leaves[want].ID {
+				s.Errorf("%q, alpha %v: hits are %+v, want %q first", query, alpha, got.Hits, texts[want])
+			}
+		}
+	}
+}
+
+// documentFilter: hits of another document never come through.
+func documentFilter(s suite) {
+	w := s.random(3, 60)
+	own := map[tree.ID]bool{}
+	for _, n := range w.Nodes {
+		own[n.ID] = n.DocumentID == "d2"
+	}
+	for name, change := range Shapes() {
+		for _, pack := range retrieve.Packs() {
+			req := w.Request("w1 OR w2")
+			req.Pack = pack
+			change(&req)
+			req.Documents = []string{"d2"}
+			result := w.Retrieve(s, req)
+			for _, h := range result.Hits {
+				if !own[h.ID] || !slices.Equal(h.DocumentIDs, []string{"d2"}) {
+					s.Errorf("%s, %s: a hit comes from %v", name, pack, h.DocumentIDs)
+				}
+			}
+			if req.MinLevel == nil && req.Mode != retrieve.Traversal && len(result.Hits) == 0 {
+				s.Errorf("%s, %s: nothing of the document is found", name, pack)
+			}
+		}
+	}
+}
+
+// deletedDocument: nothing of it is ever returned, nor a summary that rests on it, whether its leaves are gone or, since a
+// build is open, only marked.
+func deletedDocument(s suite) {
+	for i, remove := range []func(w *World, ids []tree.ID) error{
+		func(w *World, ids []tree.ID) error { return s.store.Delete(s.Context(), w.Record.Name, ids) },
+		func(w *World, ids []tree.ID) error {
+			return s.store.SetLife(s.Context(), w.Record.Name, ids, 0, tree.Deleted)
+		},
+	} {
+		w := s.random(uint64(i), 60)
+		retriever := w.Retriever()
+		for _, change := range Shapes() { // it remembers what it can
+			req := w.Request("w1 w2 w3")
+			change(&req)
+			if _, err := retriever.Retrieve(s.Context(), req); err != nil {
+				s.Fatal(err)
+			}
+		}
+		gone := map[tree.ID]bool{}
+		var ids []tree.ID
+		for _, n := range w.Nodes { // in the order of levels
+			if n.DocumentID == "d1" {
+				ids = append(ids, n.ID)
+			}
+			gone[n.ID] = n.DocumentID == "d1" || slices.ContainsFunc(n.Children, func(c tree.ID) bool { return gone[c] })
+		}
+		if err := remove(w, ids); err != nil {
+			s.Fatal(err)
+		}
+		w.Changed()
+		for name, change := range Shapes() {
+			for _, pack := range retrieve.Packs() {
+				req := w.Request("w1 w2 w3")
+				req.Pack = pack
+				change(&req)
+				result, err := retriever.Retrieve(s.Context(), req)
+				if err != nil {
+					s.Fatal(err)
+				}
+				for _, h := range result.Hits {
+					if gone[h.ID] {
+						s.Errorf("%d, %s, %s: %s, level %d, was returned", i, name, pack, h.ID, h.Level)
+					}
+				}
+			}
+		}
+	}
+}
