@@ -22,8 +22,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aerie-rag/aerie/cmd/internal/wire"
 	"github.com/aerie-rag/aerie/internal/clustering"
-	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
 	"github.com/aerie-rag/aerie/internal/npy"
 )
@@ -77,19 +77,6 @@ func (c *cli) clusterCommand() *cobra.Command {
 	return cmd
 }
 
-// clusteringConfig is what the configuration says about clustering.
-func clusteringConfig(cfg *config.Config) clustering.Config {
-	limit := int64(cfg.Clustering.MemoryLimit)
-	if limit == 0 {
-		limit = availableMemory()
-	}
-	return clustering.Config{
-		Mode: clustering.Mode(cfg.Clustering.Mode), Seed: cfg.Clustering.Seed, Threshold: cfg.Clustering.Threshold,
-		Dim: cfg.Clustering.ReducedDimensionality, MaxClusterTokens: cfg.Clustering.MaxClusterTokens,
-		TargetClusterSize: cfg.Clustering.TargetClusterSize, MaxClusters: cfg.Clustering.MaxClusters, MemoryBytes: limit,
-	}
-}
-
 func (c *cli) cluster(ctx context.Context, path string, o clusterOptions) error {
 	if err := c.load(); err != nil {
 		return err
@@ -103,7 +90,7 @@ func (c *cli) cluster(ctx context.Context, path string, o clusterOptions) error 
 	if err != nil {
 		return err
 	}
-	cfg := clusteringConfig(c.cfg)
+	cfg := wire.ClusteringConfig(c.cfg)
 	meter := newMemoryMeter()
 	cfg.Progress = meter.progress
 	start := time.Now()

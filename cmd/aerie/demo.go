@@ -202,3 +202,8 @@ func runGo(ctx context.Context, tool string, args ...string) ([]byte, error) {
 	}
 	return out, err
 }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

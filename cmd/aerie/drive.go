@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aerie-rag/aerie/cmd/internal/daemon"
+	"github.com/aerie-rag/aerie/cmd/internal/wire"
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
@@ -16,9 +18,17 @@ import (
 	"github.com/aerie-rag/aerie/internal/worker"
 )
 
-// holder names the embedded coordinator in its lease. It is the same for every process, because the lock on the queue's
+// embedded names the embedded coordinator in its lease. It is the same for every process, because the lock on the queue's
 // folder lets only one of them get as far: after a kill the next one need not wait until the lease has run out.
-const holder = "embedded"
+const embedded = "embedded"
+
+// holder names this process in leases and reports.
+func (h *home) holder() string {
+	if h.places.Fleet {
+		return daemon.Holder("aerie")
+	}
+	return embedded
+}
 
 // Run runs or resumes a build in this process, or follows one that runs in another.
 func (h *home) Run(ctx context.Context, name string, s api.Start) (coordinator.Report, error) {
@@ -39,30 +49,69 @@ func (h *home) of(name string) *home {
 	return &other
 }
 
-// Detach implements builds.
-func (h *home) Detach(context.Context, string, api.Start) (api.Build, error) {
-	return api.Build{}, usagef("leave it out, or name a coordinator with --server", "--detach has nobody to leave the build to: it runs in this process")
+// Detach implements builds: on a fleet's places, another coordinator goes on.
+func (h *home) Detach(ctx context.Context, name string, s api.Start) (api.Build, error) {
+	if !h.places.Fleet {
+		return api.Build{}, usagef("leave it out, or name a coordinator with --server", "--detach has nobody to leave the build to: it runs in this process")
+	}
+	o := h.of(name)
+	if err := o.openQueue(ctx); err != nil {
+		return api.Build{}, err
+	}
+	m, err := o.models(o.places.Journal())
+	if err != nil {
+		return api.Build{}, err
+	}
+	coord, err := o.coordinator(m, nil)
+	if err != nil {
+		return api.Build{}, err
+	}
+	report, err := coord.Build(ctx, coordinator.Request{
+		Force: s.Force, Trigger: cmp.Or(s.Trigger, "command"), Retry: s.Retry, RetryCause: s.Cause, Detach: true,
+	})
+	if err != nil && !errors.Is(err, levels.ErrHeld) {
+		return api.Build{}, err
+	}
+	if err == nil && report.Build == "" {
+		return api.Build{Corpus: name, Resting: true, Report: &report}, nil
+	}
+	return h.Service.Newest(ctx, name, err != nil)
+}
+
+// openQueue opens the queue, and on a fleet makes what is missing there.
+func (h *home) openQueue(ctx context.Context) error {
+	if err := h.places.OpenQueue(); err != nil || !h.places.Fleet {
+		return err
+	}
+	return h.places.Migrate(ctx)
 }
 
 func (h *home) build(ctx context.Context, req coordinator.Request) (coordinator.Report, error) {
 	waiting := false
 	for {
-		err := h.openQueue()
+		err := h.openQueue(ctx)
 		if err == nil {
-			return h.drive(ctx, req)
+			report, err := h.drive(ctx, req)
+			if !errors.Is(err, levels.ErrHeld) {
+				return report, err
+			}
 		}
 		var locked *natsqueue.LockedError
-		if !errors.As(err, &locked) {
+		if err != nil && !errors.As(err, &locked) {
 			return coordinator.Report{}, err
 		}
+		who := "another process"
+		if locked != nil {
+			who += pidText(locked.PID)
+		}
 		if !req.Retry {
-			if report, rests, err := h.follow(ctx, locked); rests || err != nil {
+			if report, rests, err := h.follow(ctx, who); rests || err != nil {
 				return report, err
 			}
 		}
 		if !waiting {
 			waiting = true
-			h.c.progressNote("another process%s works in %s; waiting for it to end", pidText(locked.PID), h.dir)
+			h.c.progressNote("%s works in %s; waiting for it to end", who, h.where())
 		}
 		select {
 		case <-ctx.Done():
@@ -72,13 +121,19 @@ func (h *home) build(ctx context.Context, req coordinator.Request) (coordinator.
 	}
 }
 
-// drive builds with a coordinator and a worker in this process.
+// models returns what writes summaries and embeds them, within the configured budget.
+func (h *home) models(journal llm.Journal) (*wire.Models, error) {
+	return h.places.Models(h.counter, journal, wire.BudgetOf(h.cfg, wire.NoRequest), wire.Hooks{})
+}
+
+// drive builds with a coordinator and a worker in this process. The error is levels.ErrHeld if another process of the fleet
+// is at it.
 func (h *home) drive(ctx context.Context, req coordinator.Request) (coordinator.Report, error) {
-	m, err := h.models(h.conn.Journal())
+	m, err := h.models(h.places.Journal())
 	if err != nil {
 		return coordinator.Report{}, err
 	}
-	if err := errors.Join(h.checkEmbedder(ctx, m), h.resumeBudget(ctx, m)); err != nil {
+	if _, err := h.places.EmbedderOf(ctx, m, h.cfg.Corpus); err != nil {
 		return coordinator.Report{}, err
 	}
 	show := newDisplay(h.c, h.look)
@@ -86,31 +141,37 @@ func (h *home) drive(ctx context.Context, req coordinator.Request) (coordinator.
 	if err != nil {
 		return coordinator.Report{}, err
 	}
-	work, err := worker.New(worker.Config{
-		Slots: h.cfg.Build.Slots, MaxAttempts: h.cfg.Build.MaxAttempts, Recipe: m.recipe, Reduce: m.reduce, Grace: h.cfg.Worker.Grace,
-		Heartbeat: h.conn.Heartbeat(),
-	}, worker.Deps{
-		Queue: h.conn.Queue(), Store: h.store(), Barrier: h.db.Barrier(), Plans: h.conn.Plans(), Builds: h.db.Builds(),
-		Journal: h.conn.Journal(), Summarizer: m.summarizer, Embedder: m.summaryEmbedder, Marked: coord.Hint, Log: h.c.log,
-	})
+	work, err := h.places.Worker(m, func(deps *worker.Deps) { deps.Marked = coord.Hint })
 	if err != nil {
 		return coordinator.Report{}, err
 	}
 
-	// The worker outlives ctx: it is stopped by Settle, which waits for the calls in hand, before the pause is recorded.
+	// The worker outlives ctx: it is stopped by Settle, which waits for the calls in hand, before the pause is recorded. It begins
+	// with the build: tasks of one that rests would only be looked at and put back.
 	detached := context.WithoutCancel(ctx)
 	workCtx, stopWork := context.WithCancel(detached)
 	sideCtx, stopSide := context.WithCancel(detached)
 	var working, side sync.WaitGroup
-	working.Go(func() { _ = work.Run(workCtx) }) // returns nil by its contract
 	reporter := coordinator.Reporter{Coordinator: coord, Hand: func() (int, int, []string) {
-		for _, h := range work.Hand() { // all of one build
-			return h.Running, h.Level, m.waiting()
+		for _, hand := range work.Hand() {
+			if hand.Corpus == h.cfg.Corpus {
+				return hand.Running, hand.Level, m.Waiting()
+			}
 		}
-		return 0, 0, m.waiting()
+		return 0, 0, m.Waiting()
 	}}
-	side.Go(func() { reporter.Run(sideCtx) })
-	side.Go(func() { show.run(sideCtx) })
+	var once sync.Once
+	began := req.Began
+	req.Began = func(build string) {
+		once.Do(func() {
+			working.Go(func() { _ = work.Run(workCtx) }) // returns nil by its contract
+			side.Go(func() { reporter.Run(sideCtx) })
+			side.Go(func() { show.run(sideCtx) })
+		})
+		if began != nil {
+			began(build)
+		}
+	}
 	unhook := context.AfterFunc(ctx, func() {
 		show.event("stopping: what is in hand finishes first; Ctrl-C again stops at once and loses nothing either")
 	})
@@ -125,21 +186,9 @@ func (h *home) drive(ctx context.Context, req coordinator.Request) (coordinator.
 }
 
 // coordinator returns one for the home's corpus. Without a queue it can only plan.
-func (h *home) coordinator(m *models, events func(string)) (*coordinator.Coordinator, error) {
-	deps := coordinator.Deps{
-		Store: h.store(), Corpora: h.db.Corpora(), Builds: h.db.Builds(), Barrier: h.db.Barrier(), Dry: m.dry, Events: events, Log: h.c.log,
-	}
-	if h.conn != nil {
-		deps.Queue, deps.Plans, deps.Journal = h.conn.Queue(), h.conn.Plans(), h.conn.Journal()
-	}
-	cfg := coordinator.Config{
-		Corpus: h.cfg.Corpus, Rule: h.rule(), MinChunks: h.cfg.Build.MinChunks, MaxDepth: h.cfg.Build.MaxDepth,
-		Clustering: clusteringConfig(h.cfg), Recipe: m.recipe, Settings: h.cfg.Map(), Holder: holder, TempDir: h.dir,
-	}
-	if price, ok := h.cfg.Build.Prices[m.model]; ok {
-		cfg.Price = &coordinator.Price{Input: price.Input, Output: price.Output, Currency: price.Currency}
-	}
-	return coordinator.New(cfg, deps)
+func (h *home) coordinator(m *wire.Models, events func(string)) (*coordinator.Coordinator, error) {
+	cfg := wire.CoordinatorConfig(h.cfg, h.cfg.Corpus, h.holder(), h.dir, m)
+	return h.places.Coordinator(cfg, m, wire.BudgetOf(h.cfg, wire.NoRequest), func(deps *coordinator.Deps) { deps.Events = events })
 }
 
 // Plan says what a build would do. It needs the queue for the journal only: where there is none yet, or another process
@@ -150,10 +199,10 @@ func (h *home) Plan(ctx context.Context, name string) (coordinator.Estimate, err
 
 func (h *home) plan(ctx context.Context) (coordinator.Estimate, error) {
 	var journal llm.Journal
-	if exists(h.queueDir()) {
-		switch err := h.openQueue(); {
+	if h.places.HasQueue() {
+		switch err := h.places.OpenQueue(); {
 		case err == nil:
-			journal = h.conn.Journal()
+			journal = h.places.Journal()
 		case errors.Is(err, natsqueue.ErrLocked):
 			h.c.note("%v; answers that are paid for already are counted as calls", err)
 		default:
@@ -199,7 +248,7 @@ func (h *home) Collect(ctx context.Context, name string) (api.Collected, error) 
 	if _, err := h.Record(ctx, name); err != nil {
 		return api.Collected{}, err
 	}
-	if err := h.openQueue(); err != nil {
+	if err := h.openQueue(ctx); err != nil {
 		return api.Collected{}, lockedHint(err)
 	}
 	return h.Service.Collect(ctx, name)
@@ -212,17 +261,12 @@ type builder struct{ h *home }
 func (b builder) Run(ctx context.Context, name string, req coordinator.Request, budget api.BuildRequest) (coordinator.Report, error) {
 	h, cfg := *b.h.of(name), *b.h.cfg
 	cfg.Corpus = name
-	if budget.MaxTokens != nil {
-		cfg.Build.MaxTokens = *budget.MaxTokens
-	}
-	if budget.MaxCost != nil {
-		cfg.Build.MaxCost = *budget.MaxCost
-	}
+	bounds := wire.BudgetOf(&cfg, budget)
+	cfg.Build.MaxTokens, cfg.Build.MaxCost = bounds.MaxTokens, bounds.MaxCost
 	h.cfg = &cfg
-	if err := b.h.openQueue(); err != nil {
+	if err := b.h.openQueue(ctx); err != nil {
 		return coordinator.Report{}, lockedHint(err)
 	}
-	h.conn = b.h.conn
 	return h.drive(ctx, req)
 }
 
@@ -230,8 +274,8 @@ func (b builder) Run(ctx context.Context, name string, req coordinator.Request, 
 func (b builder) Coordinator(_ context.Context, name string) (*coordinator.Coordinator, error) {
 	h := b.h.of(name)
 	var journal llm.Journal
-	if h.conn != nil {
-		journal = h.conn.Journal()
+	if h.places.Conn() != nil {
+		journal = h.places.Journal()
 	}
 	m, err := h.models(journal)
 	if err != nil {
@@ -242,10 +286,10 @@ func (b builder) Coordinator(_ context.Context, name string) (*coordinator.Coord
 
 // Purge implements service.Builder.
 func (b builder) Purge(ctx context.Context, name, build string) error {
-	if err := b.h.openQueue(); err != nil {
+	if err := b.h.openQueue(ctx); err != nil {
 		return lockedHint(err)
 	}
-	return errors.Join(b.h.conn.Queue().Purge(ctx, name, build), b.h.conn.Plans().DropPlans(ctx, name, build))
+	return errors.Join(b.h.places.Queue().Purge(ctx, name, build), b.h.places.Plans().DropPlans(ctx, name, build))
 }
 
 // lookEvery is how often a build in another process is looked at.
@@ -253,12 +297,12 @@ const lookEvery = 500 * time.Millisecond
 
 // follow shows the progress of a build that runs in another process until it rests. rests is false if no build is seen
 // running, or its process has gone: then this process may go on with it.
-func (h *home) follow(ctx context.Context, locked *natsqueue.LockedError) (report coordinator.Report, rests bool, err error) {
+func (h *home) follow(ctx context.Context, who string) (report coordinator.Report, rests bool, err error) {
 	first, err := h.look(ctx)
 	if err != nil || !first.alive {
 		return coordinator.Report{}, false, ignoreNotFound(err)
 	}
-	h.c.progressNote("build %s runs in another process%s; following it, Ctrl-C only detaches", first.build, pidText(locked.PID))
+	h.c.progressNote("build %s runs in %s; following it, Ctrl-C only detaches", first.build, who)
 	show := newDisplay(h.c, h.look)
 	sideCtx, stopSide := context.WithCancel(context.WithoutCancel(ctx))
 	var side sync.WaitGroup
@@ -271,10 +315,10 @@ func (h *home) follow(ctx context.Context, locked *natsqueue.LockedError) (repor
 		select {
 		case <-ctx.Done():
 			return report, false, failf(exitInterrupted, "aerie build attaches again; aerie status looks at it",
-				"detached; build %s goes on in the other process%s", first.build, pidText(locked.PID))
+				"detached; build %s goes on in %s", first.build, who)
 		case <-tick.C:
 		}
-		state, err := h.db.Builds().Load(ctx, h.cfg.Corpus)
+		state, err := h.places.Builds.Load(ctx, h.cfg.Corpus)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return report, false, err

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
@@ -30,12 +29,12 @@ const aliveWithin = 10 * time.Second
 
 // look reads where the newest build of the corpus is. It is cheap enough to be called several times a second.
 func (h *home) look(ctx context.Context) (glance, error) {
-	state, err := h.db.Builds().Load(ctx, h.cfg.Corpus)
+	state, err := h.places.Builds.Load(ctx, h.cfg.Corpus)
 	if err != nil {
 		return glance{}, err
 	}
 	g := glance{build: state.Build, status: state.Status}
-	progress, err := h.db.Builds().Progress(ctx, h.cfg.Corpus)
+	progress, err := h.places.Builds.Progress(ctx, h.cfg.Corpus)
 	switch {
 	case errors.Is(err, levels.ErrNotFound):
 	case err != nil:
@@ -47,7 +46,7 @@ func (h *home) look(ctx context.Context) (glance, error) {
 	for _, l := range state.Levels {
 		level := glanceLevel{level: l.Level, nodesIn: l.NodesIn, expected: l.Total, done: l.Done, buried: l.Dead}
 		if l.Phase == levels.Open || l.Phase == levels.Publishing {
-			count, err := h.db.Barrier().Count(ctx, queue.Level{Corpus: state.Corpus, Build: state.Build, Level: l.Level})
+			count, err := h.places.Barrier.Count(ctx, queue.Level{Corpus: state.Corpus, Build: state.Build, Level: l.Level})
 			if err != nil && !errors.Is(err, levels.ErrNotOpen) {
 				return glance{}, err
 			}
@@ -61,9 +60,4 @@ func (h *home) look(ctx context.Context) (glance, error) {
 		g.levels = append(g.levels, level)
 	}
 	return g, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

@@ -76,7 +76,7 @@ func TestRefused(t *testing.T) {
 		{"build --max-tokens -1", []string{"build.max_tokens is -1"}},
 		{"build --max-cost -1", []string{"build.max_cost is -1"}},
 		{"status --corpus a/b", []string{`corpus is "a/b"`}},
-		{"build --queue.url nats://h:4222", []string{"queue.url is set", "one machine"}},
+		{"build --queue.url nats://h:4222", []string{"state.url, store.url must be set", "one machine"}},
 		// Options of queries.
 		{"query --mode fuzzy x", []string{`mode "fuzzy"`, "collapsed"}},
 		{"query --budget -1 x", []string{"budget is -1"}},

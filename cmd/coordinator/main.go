@@ -49,8 +49,7 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	if err := d.Until(ctx, "the queue is not ready", p.Migrate, daemon.Mismatch); err != nil {
 		return ended(ctx, err)
 	}
-	models, err := p.Models(d.Counter, p.Journal(), wire.BudgetOf(d.Config, wire.NoRequest),
-		wire.Hooks{Deps: wire.WatchModel(d.Telemetry, wire.SummariesConfig(d.Config).ModelName())})
+	models, err := p.Models(d.Counter, p.Journal(), wire.BudgetOf(d.Config, wire.NoRequest), wire.Hooks{})
 	if err != nil {
 		return err
 	}

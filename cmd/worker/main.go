@@ -31,8 +31,7 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 		return ended(ctx, err)
 	}
 	defer p.Close()
-	models, err := p.Models(d.Counter, p.Journal(), wire.BudgetOf(d.Config, wire.NoRequest),
-		wire.Hooks{Deps: wire.WatchModel(d.Telemetry, wire.SummariesConfig(d.Config).ModelName())})
+	models, err := p.Models(d.Counter, p.Journal(), wire.BudgetOf(d.Config, wire.NoRequest), wire.Hooks{})
 	if err != nil {
 		return err
 	}

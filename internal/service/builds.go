@@ -124,7 +124,7 @@ func (s *Service) Start(ctx context.Context, corpus string, start api.Start) (ap
 		return api.Build{}, err
 	}
 	if r == nil { // another process knows the key
-		return s.newest(ctx, corpus, true)
+		return s.Newest(ctx, corpus, true)
 	}
 	select {
 	case <-r.began:
@@ -204,7 +204,7 @@ func (s *Service) shown(ctx context.Context, r *run, attached bool) (api.Build, 
 	select {
 	case <-r.done:
 	default:
-		b, err := s.newest(ctx, r.corpus, attached)
+		b, err := s.Newest(ctx, r.corpus, attached)
 		if err != nil || b.Build != r.build || !b.Resting {
 			b.Steps = r.said()
 			return b, err
@@ -218,13 +218,13 @@ func (s *Service) shown(ctx context.Context, r *run, attached bool) (api.Build, 
 	}
 	switch {
 	case errors.Is(r.err, levels.ErrHeld): // another process builds
-		return s.newest(ctx, r.corpus, true)
+		return s.Newest(ctx, r.corpus, true)
 	case r.err != nil && r.build == "":
 		return api.Build{}, r.err
 	case r.report.Build == "" && r.err == nil:
 		return api.Build{Corpus: r.corpus, Attached: attached, Resting: true, Report: &r.report, Steps: []string{}, BuildStatus: emptyStatus()}, nil
 	}
-	b, err := s.newest(ctx, r.corpus, attached)
+	b, err := s.Newest(ctx, r.corpus, attached)
 	if err != nil || b.Build != r.build {
 		return b, err
 	}
@@ -242,8 +242,8 @@ func emptyStatus() coordinator.BuildStatus {
 	return coordinator.BuildStatus{WaitingFor: []string{}, Levels: []coordinator.LevelStatus{}, Buried: []coordinator.BuriedGroup{}}
 }
 
-// newest is the newest build of a corpus as its durable state has it.
-func (s *Service) newest(ctx context.Context, corpus string, attached bool) (api.Build, error) {
+// Newest is the newest build of a corpus as its durable state has it.
+func (s *Service) Newest(ctx context.Context, corpus string, attached bool) (api.Build, error) {
 	deps := coordinator.StatusDeps{Store: s.deps.Store, Corpora: s.deps.Corpora, Builds: s.deps.Builds, Barrier: s.deps.Barrier}
 	status, err := coordinator.ReadBuild(ctx, deps, corpus, time.Now())
 	if err != nil {
@@ -283,7 +283,7 @@ func (s *Service) Build(ctx context.Context, corpus, build string) (api.Build, e
 	if r != nil && r.name() == build {
 		b, err = s.shown(ctx, r, false)
 	} else {
-		b, err = s.newest(ctx, corpus, false)
+		b, err = s.Newest(ctx, corpus, false)
 	}
 	switch {
 	case err != nil:
@@ -329,7 +329,7 @@ func (s *Service) Stop(ctx context.Context, corpus, build string, cancel bool) (
 	if !cancel || !b.Resting {
 		return s.Build(ctx, corpus, build)
 	}
-	return s.newest(ctx, corpus, false)
+	return s.Newest(ctx, corpus, false)
 }
 
 // checkRest refuses what must not happen beside a build.

@@ -49,7 +49,7 @@ func (s *Service) Query(ctx context.Context, corpus string, q api.Query) (result
 }
 
 // QueryAt answers at several budgets instead of the query's own; see [retrieve.Retriever.RetrieveAt].
-func (s *Service) QueryAt(ctx context.Context, corpus string, q api.Query, budgets []int, each func(i int, result retrieve.Result)) error {
+func (s *Service) QueryAt(ctx context.Context, corpus string, q api.Query, budgets []int, each func(i int, result retrieve.Result)) (err error) {
 	req, err := q.Request(corpus)
 	if err != nil {
 		return err
@@ -57,6 +57,12 @@ func (s *Service) QueryAt(ctx context.Context, corpus string, q api.Query, budge
 	record, err := s.Record(ctx, corpus)
 	if err != nil {
 		return err
+	}
+	if s.deps.Queried != nil {
+		hits, ended := 0, s.deps.Queried(corpus)
+		defer func() { ended(hits, err) }()
+		all := each
+		each = func(i int, result retrieve.Result) { hits = max(hits, len(result.Hits)); all(i, result) }
 	}
 	retriever, byWords := s.Retriever(record)
 	byWords = byWords && q.Alpha == nil && q.Vector == nil && req.Mode != retrieve.Traversal

@@ -54,7 +54,9 @@ type Deps struct {
 	Model    answer.Model // of answers
 	Counter  mapreduce.Counter
 	Builder  Builder
-	Log      *slog.Logger
+	// Queried is told of each query that begins, and what it returns how that ended; nil for nobody.
+	Queried func(corpus string) (ended func(hits int, err error))
+	Log     *slog.Logger
 }
 
 // Builder does the work of builds. Its methods may be called from many goroutines; for one corpus, Run is called by one at a time.

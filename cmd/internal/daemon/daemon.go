@@ -80,7 +80,7 @@ func Main(p Program, args, env []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	d := &Daemon{Program: p, Config: cfg, Log: log, Telemetry: t, Holder: holder(p.Name), Counter: corpus.NewCounter()}
+	d := &Daemon{Program: p, Config: cfg, Log: log, Telemetry: t, Holder: Holder(p.Name), Counter: corpus.NewCounter()}
 	if err := d.run(ctx); err != nil {
 		log.Error("stopped", "error", err)
 		return api.Judge(err).Exit
@@ -143,8 +143,8 @@ func (p Program) refuse(stderr io.Writer, err error, exit int) int {
 	return exit
 }
 
-// holder makes a name for this process that no other has, also not one of the same pod after a restart.
-func holder(program string) string {
+// Holder makes a name for this process that no other has, also not one of the same pod after a restart.
+func Holder(program string) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"

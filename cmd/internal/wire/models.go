@@ -62,7 +62,8 @@ func summaryEmbeddingsConfig(cfg *config.Config) llm.EmbeddingsConfig {
 
 // Embedder returns the one for leaves and queries.
 func (p *Places) Embedder(counter mapreduce.Counter) (llm.Embedder, error) {
-	e, err := llm.NewEmbedder(embeddingsConfig(p.cfg), llm.Deps{Counter: counter, Log: p.log, Limiter: p.limiter()})
+	cfg := embeddingsConfig(p.cfg)
+	e, err := llm.NewEmbedder(cfg, p.watch(cfg.Provider, cfg.Model, llm.Deps{Counter: counter, Log: p.log, Limiter: p.limiter()}))
 	return e, asUsage(err)
 }
 
@@ -70,7 +71,6 @@ func (p *Places) Embedder(counter mapreduce.Counter) (llm.Embedder, error) {
 type Hooks struct {
 	Summarizer func(mapreduce.Summarizer) mapreduce.Summarizer
 	Embedder   func(llm.Embedder) llm.Embedder
-	Deps       func(*llm.Deps)
 }
 
 // Models wires the summaries' provider with a budget. Without a journal it can only foresee.
@@ -78,9 +78,6 @@ func (p *Places) Models(counter mapreduce.Counter, journal llm.Journal, bounds B
 	cfg, embeddings := SummariesConfig(p.cfg), summaryEmbeddingsConfig(p.cfg)
 	budget := p.budget(bounds)
 	deps := llm.Deps{Counter: counter, Log: p.log, Limiter: p.limiter(), Journal: journal, Budget: budget}
-	if hooks.Deps != nil {
-		hooks.Deps(&deps)
-	}
 	m := &Models{
 		Model: cfg.ModelName(), Budget: budget, own: p.cfg.Summaries.Embeddings.Provider != "",
 		Recipe: tree.Recipe(append(cfg.RecipeFields(), embeddings.RecipeFields()...)...),
@@ -89,10 +86,10 @@ func (p *Places) Models(counter mapreduce.Counter, journal llm.Journal, bounds B
 	if m.Reduce, err = cfg.MapReduce(deps.Counter, deps.Sentences); err != nil {
 		return nil, asUsage(err)
 	}
-	if m.Summarizer, err = llm.NewSummarizer(cfg, deps); err != nil {
+	if m.Summarizer, err = llm.NewSummarizer(cfg, p.watch(cfg.Provider, cfg.Model, deps)); err != nil {
 		return nil, asUsage(err)
 	}
-	if m.Embedder, err = llm.NewEmbedder(embeddings, deps); err != nil {
+	if m.Embedder, err = llm.NewEmbedder(embeddings, p.watch(embeddings.Provider, embeddings.Model, deps)); err != nil {
 		return nil, asUsage(err)
 	}
 	if hooks.Summarizer != nil {

@@ -26,9 +26,12 @@ func (p *Places) ServiceConfig(counter mapreduce.Counter, builder service.Builde
 	deps := service.Deps{
 		Store: p.Store, Corpora: p.Corpora, Builds: p.Builds, Barrier: p.Barrier, Embedder: embedder, Counter: counter, Builder: builder, Log: p.log,
 	}
+	if p.watched != nil {
+		deps.Queried = p.watched.Query
+	}
 	if chat.Provider == llm.ProviderOpenAI { // the built-in one doesn't chat: then the hits are quoted
 		cfg.Answer.Name = chat.Model
-		if deps.Model, err = llm.NewStreamer(chat, llm.Deps{Counter: counter, Log: p.log, Limiter: p.limiter()}); err != nil {
+		if deps.Model, err = llm.NewStreamer(chat, p.watch(chat.Provider, chat.Model, llm.Deps{Counter: counter, Log: p.log, Limiter: p.limiter()})); err != nil {
 			return cfg, deps, asUsage(err)
 		}
 	}

@@ -11,7 +11,11 @@ func (p *Places) Watch(t *telemetry.Telemetry) {
 	p.Store, p.Corpora, p.Builds, p.Barrier = t.Store(p.Store), t.Corpora(p.Corpora), t.Builds(p.Builds), t.Barrier(p.Barrier)
 }
 
-// WatchModel counts and times the calls to a model. It is a Hooks.Deps.
-func WatchModel(t *telemetry.Telemetry, model string) func(*llm.Deps) {
-	return func(deps *llm.Deps) { *deps = t.Model(model).Watch(*deps) }
+// watch returns deps under which the calls to a model are counted and timed, if anybody watches. The built-in providers make
+// none.
+func (p *Places) watch(provider, model string, deps llm.Deps) llm.Deps {
+	if p.watched == nil || provider != llm.ProviderOpenAI {
+		return deps
+	}
+	return p.watched.Model(model).Watch(deps)
 }
