@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/aerie-rag/aerie/cmd/internal/daemon"
 	"github.com/aerie-rag/aerie/cmd/internal/wire"
@@ -49,7 +50,12 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var reporting sync.WaitGroup
-	reporting.Go(func() { wire.ReportHands(side, w, p.Builds, d.Holder, models.Waiting, d.Log) })
+	const stuck = 5 * time.Minute // longer than a report can take while the state is away
+	pulse := d.Telemetry.Pulse("reports", stuck)
+	reporting.Go(func() {
+		defer pulse.Stop()
+		wire.ReportHands(side, w, p.Builds, wire.Reports{Holder: d.Holder, Waiting: models.Waiting, Beat: pulse.Beat, Log: d.Log})
+	})
 	err = w.Run(ctx)
 	stop()
 	reporting.Wait()

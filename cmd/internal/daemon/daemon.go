@@ -73,6 +73,7 @@ func Main(p Program, args, env []string, stdout, stderr io.Writer) int {
 	}
 	t, err := telemetry.New(telemetry.Config{
 		Program: p.Name, Version: p.Version, Env: env, Log: log,
+		Tracing: telemetry.Tracing{Endpoint: cfg.Telemetry.OTLPEndpoint, Ratio: cfg.Telemetry.TraceRatio},
 	})
 	if err != nil {
 		return p.refuse(stderr, err, api.ExitUsage)

@@ -30,17 +30,30 @@ func WorkerConfig(cfg *config.Config, m *Models, heartbeat time.Duration) worker
 	}
 }
 
+// Reports say how a worker's hands are reported.
+type Reports struct {
+	// Holder names this process.
+	Holder string
+	// Waiting says what its calls wait for.
+	Waiting func() []string
+	// Beat is called once a second, and after each report: the loop is alive.
+	Beat func()
+	Log  *slog.Logger
+}
+
 // ReportHands writes once a second what a worker has in hand and waits for, for status screens, until ctx ends. A report
 // that can't be written is dropped: nothing depends on it.
-func ReportHands(ctx context.Context, w *worker.Worker, builds levels.Builds, holder string, waiting func() []string, log *slog.Logger) {
+func ReportHands(ctx context.Context, w *worker.Worker, builds levels.Builds, r Reports) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
+		r.Beat()
 		for _, h := range w.Hand() {
-			p := levels.Progress{Build: h.Build, Holder: holder, At: time.Now(), Running: h.Running, Level: h.Level, Waiting: waiting()}
+			p := levels.Progress{Build: h.Build, Holder: r.Holder, At: time.Now(), Running: h.Running, Level: h.Level, Waiting: r.Waiting()}
 			if err := builds.Report(ctx, h.Corpus, p); err != nil && ctx.Err() == nil {
-				log.Debug("what is in hand was not reported", "corpus", h.Corpus, "error", err)
+				r.Log.Debug("what is in hand was not reported", "corpus", h.Corpus, "error", err)
 			}
+			r.Beat()
 		}
 		select {
 		case <-ctx.Done():
