@@ -148,8 +148,14 @@ func (a *Answerer) Answer(ctx context.Context, found retrieve.Result, on func(Se
 		return out.abstain("the model found no answer in the passages"), nil
 	}
 	out.finish(sentences)
+	if len(out.Citations) == 0 {
+		out.Notes = append(out.Notes, uncited)
+	}
 	return out, nil
 }
+
+// uncited is the note on an answer that rests on nothing that was found: a model too small to follow instructions writes such.
+const uncited = "no sentence of the answer cites the corpus: it is the model's own, or not an answer at all"
 
 func (out Answer) abstain(why string) Answer {
 	out.Abstained, out.Why, out.Text = true, why, Abstention

@@ -245,6 +245,16 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+// TestUncited: an answer that rests on nothing that was found says so.
+func TestUncited(t *testing.T) {
+	for text, want := range map[string][]string{"They are grey. They wait [9].": {uncited}, "They are grey. They wait [1].": nil} {
+		got, err := New(config(), says(text), counter{}).Answer(t.Context(), birds("What do herons do?"), nil)
+		if diff := cmp.Diff(want, got.Notes); err != nil || diff != "" {
+			t.Errorf("%q: %v, notes (-want +got):\n%s", text, err, diff)
+		}
+	}
+}
+
 // TestLateReasoning: reasoning that shows only by its end is heard, and is no part of the answer.
 func TestLateReasoning(t *testing.T) {
 	var heard []string
