@@ -20,6 +20,7 @@ import (
 	"github.com/weaviate/weaviate-go-client/v4/weaviate/schema"
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -55,7 +56,8 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Connect reaches the server on both of its sides and returns the store.
+// Connect reaches the server on both of its sides and returns the store. It waits three seconds at most, or Patience if that
+// is less.
 func Connect(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -78,9 +80,12 @@ func Connect(ctx context.Context, cfg Config) (*Store, error) {
 	if err := s.openGRPC(place, certificates, keys); err != nil {
 		return nil, err
 	}
+	// Who waits for a server to come up does so with a word to somebody; here it is either there or not.
+	s.cfg.Patience = min(cfg.Patience, 3*time.Second)
 	if err := s.Check(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.cfg.Patience = cfg.Patience
 	return s, nil
 }
 
@@ -110,6 +115,10 @@ func (s *Store) openGRPC(p place, certificates *tls.Config, keys *keyring) error
 		grpc.WithPerRPCCredentials(&rpcKeys{keys: keys, headers: s.cfg.Headers}),
 		// Pages and batches are megabytes: with the library's windows of 64 KB, both sides would wait for each other.
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(4*window),
+		// The library's own pauses between connections grow to two minutes: a server that is back would be left waiting.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second}, MinConnectTimeout: 5 * time.Second,
+		}),
 		grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
 	if err != nil {

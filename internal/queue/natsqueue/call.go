@@ -37,13 +37,24 @@ func (c *Conn) try(ctx context.Context, timeout time.Duration, call func(ctx con
 		case !passing(err):
 			return err
 		case attempt == tries || c.nats.IsClosed():
-			return fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+			return fmt.Errorf("%w: %w", queue.ErrUnavailable, c.reason(err))
 		}
 		if err := c.pause(ctx, pause); err != nil {
 			return err
 		}
 		pause *= 2
 	}
+}
+
+// reason returns why a call failed: without a connection, whatever keeps it from being made says more than the call's own error.
+func (c *Conn) reason(err error) error {
+	if c.nats.IsConnected() {
+		return err
+	}
+	if last := c.nats.LastError(); last != nil && !errors.Is(last, nats.ErrReconnectBufExceeded) {
+		return fmt.Errorf("no connection to %s: %w", c.url, last)
+	}
+	return fmt.Errorf("no connection to %s", c.url)
 }
 
 // once makes one call, which ends with its time or with the connection.

@@ -3,6 +3,8 @@ package natsqueue
 import (
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 // from many goroutines.
 type Conn struct {
 	cfg  Config
+	url  string // for people; without a password
 	nats *nats.Conn
 	js   jetstream.JetStream
 
@@ -32,9 +35,10 @@ type Conn struct {
 }
 
 // newConn completes a client. options says how to reach the server.
-func newConn(url string, cfg Config, stop func() error, options ...nats.Option) (*Conn, error) {
+func newConn(servers string, cfg Config, stop func() error, options ...nats.Option) (*Conn, error) {
 	c := &Conn{
 		cfg:      cfg,
+		url:      redacted(servers),
 		closed:   make(chan struct{}),
 		contact:  newBroadcast(),
 		underway: newUnderway(),
@@ -68,7 +72,7 @@ func newConn(url string, cfg Config, stop func() error, options ...nats.Option) 
 		}),
 	}, options...)
 	var err error
-	if c.nats, err = nats.Connect(url, options...); err != nil {
+	if c.nats, err = nats.Connect(servers, options...); err != nil {
 		if passing(err) || errors.Is(err, nats.ErrAuthorization) {
 			err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
 		}
@@ -182,4 +186,16 @@ func (u *underway) sever() {
 	for one := range u.calls {
 		one.cancel()
 	}
+}
+
+// redacted returns a list of URLs without passwords and tokens.
+func redacted(urls string) string {
+	all := strings.Split(urls, ",")
+	for i, one := range all {
+		if u, err := url.Parse(strings.TrimSpace(one)); err == nil && u.User != nil {
+			u.User = nil
+			all[i] = u.String()
+		}
+	}
+	return strings.Join(all, ",")
 }
