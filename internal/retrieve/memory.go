@@ -7,8 +7,9 @@ import (
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
-// maxRemembered bounds the sources that are remembered for one corpus; beyond it they are forgotten together.
-const maxRemembered = 4096
+// maxRemembered bounds the documents and leaves that are remembered as sources for one corpus; beyond it they are forgotten
+// together.
+const maxRemembered = 1 << 18
 
 // memory keeps, for each corpus, what many queries to one generation read alike. The walk from a summary near the top
 // to its leaves reads a large part of the corpus, and every query that finds it would repeat it.
@@ -21,6 +22,7 @@ type remembered struct {
 	generation int
 	changes    int64
 	sources    map[tree.ID]source
+	size       int // of sources: documents and leaves
 	tree       *shape
 }
 
@@ -78,8 +80,10 @@ func (m *memory) keepSource(record *levels.Corpus, id tree.ID, s source) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.of(record)
-	if known.sources == nil || len(known.sources) >= maxRemembered {
-		known.sources = map[tree.ID]source{}
+	size := len(s.documents) + len(s.leaves)
+	if known.sources == nil || known.size+size > maxRemembered {
+		known.sources, known.size = map[tree.ID]source{}, 0
 	}
 	known.sources[id] = s
+	known.size += size
 }

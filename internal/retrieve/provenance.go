@@ -2,6 +2,7 @@ package retrieve
 
 import (
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/aerie-rag/aerie/internal/store"
@@ -36,14 +37,16 @@ func (s *search) trace(ctx context.Context, cs []*candidate) (found bool, err er
 		}
 		roots = append(roots, &c.node)
 	}
-	known, err := s.descend(ctx, roots)
-	if err != nil {
-		return false, err
-	}
-	for _, root := range roots {
-		from := closure(root, known, s.cfg.SourceIDs)
-		s.sources[root.ID] = from
-		s.memory.keepSource(s.record, root.ID, from)
+	for group := range together(roots) {
+		known, err := s.descend(ctx, group)
+		if err != nil {
+			return false, err
+		}
+		for _, root := range group {
+			from := known.closure(root, s.cfg.SourceIDs)
+			s.sources[root.ID] = from
+			s.memory.keepSource(s.record, root.ID, from)
+		}
 	}
 	for _, c := range cs {
 		if s.sources[c.node.ID].stale && !s.stale[c.node.ID] {
@@ -53,59 +56,108 @@ func (s *search) trace(ctx context.Context, cs []*candidate) (found bool, err er
 	return found, nil
 }
 
-// descend reads the nodes under the roots, level by level and every node once, since soft clustering lets one
-// child have several parents. A node that is gone maps to nil.
-func (s *search) descend(ctx context.Context, roots []*tree.Node) (map[tree.ID]*tree.Node, error) {
-	known := make(map[tree.ID]*tree.Node, len(roots))
-	for _, root := range roots {
-		known[root.ID] = root
+// mostTogether is about how many leaves are looked at for several summaries together.
+const mostTogether = 50_000
+
+// together groups summaries so that what they share is read once, as long as they aren't large: a summary near the top
+// stands on much of the corpus.
+func together(roots []*tree.Node) iter.Seq[[]*tree.Node] {
+	return func(yield func([]*tree.Node) bool) {
+		for len(roots) > 0 {
+			n, leaves := 1, roots[0].NLeaves
+			for ; n < len(roots) && leaves+roots[n].NLeaves <= mostTogether; n++ {
+				leaves += roots[n].NLeaves
+			}
+			if !yield(roots[:n]) {
+				return
+			}
+			roots = roots[n:]
+		}
 	}
-	for wave := roots; len(wave) > 0; {
-		var missing []tree.ID
-		for _, n := range wave {
-			for _, child := range n.Children {
-				if _, seen := known[child]; !seen {
-					known[child] = nil
-					missing = append(missing, child)
-				}
+}
+
+// below is what provenance needs to know of a node under a summary.
+type below struct {
+	children []tree.ID // of a summary
+	document int32     // of a leaf, a place in kin.documents
+	leaf     bool
+	gone     bool      // it doesn't exist, or is a leaf that was deleted
+}
+
+// kin are the nodes under some summaries.
+type kin struct {
+	nodes     map[tree.ID]below
+	documents []string
+}
+
+// descend reads the nodes under the roots, level by level and every node once, since soft clustering lets one
+// child have several parents.
+func (s *search) descend(ctx context.Context, roots []*tree.Node) (*kin, error) {
+	known := &kin{nodes: map[tree.ID]below{}}
+	places := map[string]int32{}
+	var wave []tree.ID // what is read next
+	want := func(children []tree.ID) {
+		for _, child := range children {
+			if _, seen := known.nodes[child]; !seen {
+				known.nodes[child] = below{gone: true}
+				wave = append(wave, child)
 			}
 		}
-		wave = nil
-		for batch := range slices.Chunk(missing, getBatch) {
-			nodes, err := s.nodes.Get(ctx, s.req.Corpus, batch, store.Fields{})
-			if err != nil {
-				return nil, err
+	}
+	for _, root := range roots {
+		known.nodes[root.ID] = below{children: root.Children}
+	}
+	for _, root := range roots {
+		want(root.Children)
+	}
+	for len(wave) > 0 {
+		batch := wave[:min(getBatch, len(wave))]
+		wave = wave[len(batch):]
+		nodes, err := s.nodes.Get(ctx, s.req.Corpus, batch, store.Fields{})
+		if err != nil {
+			return nil, err
+		}
+		for i := range nodes {
+			n := &nodes[i]
+			if !n.IsLeaf() {
+				known.nodes[n.ID] = below{children: n.Children}
+				want(n.Children)
+				continue
 			}
-			for i := range nodes {
-				known[nodes[i].ID] = &nodes[i]
-				wave = append(wave, &nodes[i])
+			place, seen := places[n.DocumentID]
+			if !seen {
+				place = int32(len(known.documents))
+				places[n.DocumentID] = place
+				known.documents = append(known.documents, n.DocumentID)
 			}
+			known.nodes[n.ID] = below{leaf: true, document: place, gone: n.Died == tree.Deleted}
 		}
 	}
 	return known, nil
 }
 
-// closure collects the leaves under a node among the known ones.
-func closure(root *tree.Node, known map[tree.ID]*tree.Node, limit int) source {
+// closure collects the leaves under a summary.
+func (k *kin) closure(root *tree.Node, limit int) source {
 	var from source
 	leaves := []tree.ID{}
-	documents := map[string]bool{}
+	documents := map[int32]bool{}
 	visited := map[tree.ID]bool{root.ID: true}
-	for stack := []*tree.Node{root}; len(stack) > 0; {
-		n := stack[len(stack)-1]
+	for stack := []tree.ID{root.ID}; len(stack) > 0; {
+		n := k.nodes[stack[len(stack)-1]]
 		stack = stack[:len(stack)-1]
-		if n.IsLeaf() {
-			leaves = append(leaves, n.ID)
-			documents[n.DocumentID] = true
-			continue
-		}
-		for _, id := range n.Children {
-			child := known[id]
-			if child == nil || child.IsLeaf() && child.Died == tree.Deleted {
+		for _, id := range n.children {
+			child := k.nodes[id]
+			switch {
+			case child.gone:
 				from.stale = true
-			} else if !visited[id] {
+			case visited[id]:
+			case child.leaf:
 				visited[id] = true
-				stack = append(stack, child)
+				leaves = append(leaves, id)
+				documents[child.document] = true
+			default:
+				visited[id] = true
+				stack = append(stack, id)
 			}
 		}
 	}
@@ -114,7 +166,7 @@ func closure(root *tree.Node, known map[tree.ID]*tree.Node, limit int) source {
 	from.leaves = slices.Clone(leaves[:min(limit, len(leaves))])
 	from.documents = make([]string, 0, len(documents))
 	for d := range documents {
-		from.documents = append(from.documents, d)
+		from.documents = append(from.documents, k.documents[d])
 	}
 	slices.Sort(from.documents)
 	return from
