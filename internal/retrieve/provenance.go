@@ -81,7 +81,7 @@ type below struct {
 	children []tree.ID // of a summary
 	document int32     // of a leaf, a place in kin.documents
 	leaf     bool
-	gone     bool      // it doesn't exist, or is a leaf that was deleted
+	gone     bool // it doesn't exist, or is a leaf that was deleted
 }
 
 // kin are the nodes under some summaries.
