@@ -76,6 +76,7 @@ func (b *builds) Planned(level queue.Level, plan *levels.Plan, clustering time.D
 		return
 	}
 	if plan == nil {
+		s.unplanned()
 		s.end()
 		delete(b.levels, level)
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/retrieve"
 	"github.com/aerie-rag/aerie/internal/telemetry"
 	"github.com/aerie-rag/aerie/internal/worker"
 )
@@ -174,6 +176,26 @@ func TestLostLeases(t *testing.T) {
 	}
 	if v := got.at(t, telemetry.TaskLeaseLosses, "corpus=c", "level=3"); v != 1 {
 		t.Errorf("%s is %v, want 1", telemetry.TaskLeaseLosses, v)
+	}
+}
+
+// TestQueriesByOutcome tells a failure from a request that can't be answered.
+func TestQueriesByOutcome(t *testing.T) {
+	tel := newTelemetry(t, "coordinator")
+	for _, err := range []error{
+		nil, context.Canceled, fmt.Errorf("c: %w", retrieve.ErrEmpty), fmt.Errorf("d: %w", &retrieve.UsageError{}), errors.New("connection refused"),
+	} {
+		tel.Query("c")(1, err)
+	}
+	r := rig{t: t, tel: tel}
+	got := r.gather()
+	for outcome, want := range map[string]float64{"ok": 2, "refused": 2, "error": 1} {
+		if v := got.at(t, telemetry.Queries, "corpus=c", "outcome="+outcome); v != want {
+			t.Errorf("%v queries are counted as %s, want %v", v, outcome, want)
+		}
+	}
+	if v := got.at(t, telemetry.QueryHits, "corpus=c"); v != 1 {
+		t.Errorf("hits of %v queries are counted, want that of the one that was answered", v)
 	}
 }
 

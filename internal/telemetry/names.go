@@ -75,6 +75,9 @@ const (
 	OutcomeOK    = "ok"
 	OutcomeError = "error"
 
+	// QueryRefused: the query can't be answered as it was asked, or there is nothing to search.
+	QueryRefused = "refused"
+
 	outcomeCancelled = "cancelled"
 
 	TaskDone     = "done"     // the node was made
@@ -106,6 +109,7 @@ var (
 	}
 	refusals      = []string{"empty", "only_reasoning", "cut_off", "refusal", "bad_vectors"}
 	plainOutcomes = []string{OutcomeOK, OutcomeError}
+	queryOutcomes = []string{OutcomeOK, QueryRefused, OutcomeError}
 )
 
 // Metrics is the table of every metric that aerie's programs export beside those of the Go runtime and the process
@@ -177,8 +181,8 @@ var Metrics = []Metric{
 	{StateCallSeconds, Histogram, "seconds", byOutcome, both, "Time of those calls.", plainOutcomes, quick},
 
 	// Queries.
-	{Queries, Counter, "queries", byCorpusOutcome, coordinatorOnly, "Queries that were answered, or failed.", plainOutcomes, nil},
-	{QuerySeconds, Histogram, "seconds", byCorpusOutcome, coordinatorOnly, "Time of queries.", plainOutcomes, quick},
+	{Queries, Counter, "queries", byCorpusOutcome, coordinatorOnly, "Queries that were answered, refused (a wrong request, or nothing to search) or failed.", queryOutcomes, nil},
+	{QuerySeconds, Histogram, "seconds", byCorpusOutcome, coordinatorOnly, "Time of queries.", queryOutcomes, quick},
 	{QueryHits, Histogram, "hits", byCorpus, coordinatorOnly, "Hits of each query that was answered.", nil, few},
 
 	{Ready, Gauge, "1", nil, both, "1 when every dependency answered the last time that readiness was asked for, else 0.", nil, nil},

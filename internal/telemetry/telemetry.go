@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
 // Config says what a process shows of itself.
@@ -194,8 +196,13 @@ func outcomeOf(err error) string {
 func (t *Telemetry) Query(corpus string) func(hits int, err error) {
 	began := time.Now()
 	return func(hits int, err error) {
-		t.add(Queries, 1, corpus, outcomeOf(err))
-		t.observe(QuerySeconds, time.Since(began).Seconds(), corpus, outcomeOf(err))
+		o := outcomeOf(err)
+		var usage *retrieve.UsageError
+		if errors.As(err, &usage) || errors.Is(err, retrieve.ErrUnknown) || errors.Is(err, retrieve.ErrEmpty) {
+			o = QueryRefused
+		}
+		t.add(Queries, 1, corpus, o)
+		t.observe(QuerySeconds, time.Since(began).Seconds(), corpus, o)
 		if err == nil {
 			t.observe(QueryHits, float64(hits), corpus)
 		}

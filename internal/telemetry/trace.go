@@ -219,6 +219,9 @@ func (s *levelSpan) planned(plan *levels.Plan) {
 	)
 }
 
+// unplanned says that there is no such level.
+func (s *levelSpan) unplanned() { s.span.SetAttributes(attribute.Int("raptor.cluster.count", 0)) }
+
 func (s *levelSpan) clustered(took time.Duration) { s.past("raptor.clustering", took) }
 
 func (s *levelSpan) published(tasks int, took time.Duration) {
