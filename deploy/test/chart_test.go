@@ -4,6 +4,7 @@
 package deploy_test
 
 import (
+	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -62,7 +63,7 @@ func render(values map[string]any) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.Engine{}.Render(chart, all)
+	return engine.Engine{}.RenderWithContext(context.Background(), chart, all)
 }
 
 // manifests returns each manifest that a set of values gives, as YAML, in order.

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	corev1 "k8s.io/api/core/v1"
 
@@ -17,7 +16,7 @@ import (
 )
 
 // scraped are labels that Prometheus or Kubernetes adds to every series.
-var scraped = []string{"namespace", "job", "instance", "pod", "le", labels.MetricName}
+var scraped = []string{"namespace", "job", "instance", "pod", "le", "__name__"}
 
 // foreign are series that come from Prometheus itself or from the libraries of the metrics.
 var foreign = map[string][]string{"up": nil, "process_resident_memory_bytes": nil, "process_cpu_seconds_total": nil}
