@@ -93,11 +93,17 @@ func (s *Server) documentRoutes() {
 	})
 }
 
+// errBroken is what became of a body whose connection is broken.
+var errBroken = errors.New("the body broke off, or stood still for too long")
+
 func (s *Server) ingest(ctx context.Context, in *ingestInput) (*reply[ingest.Report], error) {
 	report, err := s.service.Ingest(ctx, ingest.Request{Corpus: in.Corpus, Stream: in.body, ChunkTokens: in.ChunkTokens})
 	if err != nil {
 		e := *api.Judge(err)
-		if errors.Is(err, corpus.ErrBrokenOff) {
+		if ctx.Err() != nil { // net/http ends it with the connection
+			e.Err = errBroken
+		}
+		if errors.Is(err, corpus.ErrBrokenOff) || ctx.Err() != nil {
 			e.Status, e.Hint = http.StatusBadRequest, "what was stored stands; the same request goes on from there"
 		}
 		if report.Corpus != "" {

@@ -13,6 +13,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -197,7 +198,7 @@ type readCloser = interface {
 func (b *patientBody) Read(p []byte) (int, error) {
 	b.control.SetReadDeadline(time.Now().Add(b.idle)) // what can't have a deadline has none
 	n, err := b.readCloser.Read(p)
-	if err != nil {
+	if err == io.EOF { // after any other error nothing more is read, and the deadline sees to that
 		b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
