@@ -105,6 +105,12 @@ func TestBuildMovesEveryMetric(t *testing.T) {
 	if got, want := after.at(t, telemetry.Builds, "corpus="+corpusName, "outcome=built"), 2.0; got != want {
 		t.Errorf("%v builds are counted, want %v", got, want)
 	}
+	checkBooks(t, r, during, after)
+}
+
+// checkBooks holds the counts of calls against those of the endpoint, and that nothing is under way in the end.
+func checkBooks(t *testing.T, r *rig, during, after gathered) {
+	t.Helper()
 	// What the endpoint has counted is what is exported.
 	counts := r.endpoint.Counts()
 	sent := 0.0

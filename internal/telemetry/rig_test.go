@@ -51,19 +51,22 @@ type rig struct {
 	work     *worker.Worker
 	reader   *telemetry.Corpora
 	slots    int
+	log      *slog.Logger
 }
 
 // rigConfig says what differs between tests.
 type rigConfig struct {
 	tracing  telemetry.Tracing
 	endpoint llmtest.Config
+	// log takes the worker's lines; nil for nobody.
+	log *slog.Logger
 	// wrap replaces the queue under telemetry.
 	wrap func(queue.Queue) queue.Queue
 }
 
 func newRig(t *testing.T, cfg rigConfig) *rig {
 	t.Helper()
-	r := &rig{t: t, endpoint: llmtest.New(cfg.endpoint), slots: 4}
+	r := &rig{t: t, endpoint: llmtest.New(cfg.endpoint), slots: 4, log: cfg.log}
 	t.Cleanup(r.endpoint.Close)
 	var err error
 	if r.tel, err = telemetry.New(telemetry.Config{Program: "aerie", Version: "test", Tracing: cfg.tracing}); err != nil {
@@ -129,7 +132,7 @@ func (r *rig) wire() {
 		Slots: r.slots, MaxAttempts: 3, Recipe: "recipe", Reduce: reduce, Grace: time.Second, Heartbeat: r.conn.Heartbeat(),
 	}, worker.Deps{
 		Queue: r.queue, Store: r.store, Barrier: barrier, Plans: plans, Builds: builds, Journal: journal,
-		Summarizer: summarizer, Embedder: r.embedder, Marked: r.coord.Hint, Observer: r.tel.Worker(r.slots, 0),
+		Summarizer: summarizer, Embedder: r.embedder, Marked: r.coord.Hint, Observer: r.tel.Worker(r.slots, 0), Log: r.log,
 	})
 	r.must(err)
 	r.reader = &telemetry.Corpora{

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -254,6 +255,45 @@ func checkNoText(t *testing.T, spans []*otlp.Span) {
 			}
 		}
 	}
+}
+
+// TestBuriedTaskIsLoggedWithItsTrace finds the span of a task by the line that says that it is buried.
+func TestBuriedTaskIsLoggedWithItsTrace(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	var lines bytes.Buffer // a slog handler writes one line at a time
+	log, err := telemetry.NewLogger(&lines, "error", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, rigConfig{tracing: telemetry.Tracing{Exporter: spans}, log: log, endpoint: llmtest.Config{
+		Chat: func(prompt string, _ int) string {
+			if strings.Contains(prompt, leafText(12)) {
+				return "I'm sorry, but I can't assist with that."
+			}
+			return "A summary of it."
+		},
+	}})
+	r.build(false)
+	var line struct {
+		Task    string `json:"task"`
+		TraceID string `json:"trace_id"`
+		SpanID  string `json:"span_id"`
+	}
+	if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+		t.Fatalf("one line is wanted: %v in %s", err, &lines)
+	}
+	for _, span := range spans.GetSpans() {
+		if span.SpanContext.SpanID().String() != line.SpanID {
+			continue
+		}
+		attributes := fmt.Sprint(span.Attributes)
+		if span.Name != "raptor.task" || span.SpanContext.TraceID().String() != line.TraceID || !strings.Contains(attributes, line.Task) ||
+			!strings.Contains(attributes, "refusal") {
+			t.Errorf("the line %s leads to span %s with %s", &lines, span.Name, attributes)
+		}
+		return
+	}
+	t.Errorf("no span %s, which the line names: %s", line.SpanID, &lines)
 }
 
 // TestTaskUnderASpanIsATraceOfItsOwn: a worker that runs under a span, as an embedded one may, still makes a trace for
