@@ -62,13 +62,14 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	}
 	cfg.Place = "the fleet's store"
 	svc := service.New(cfg, deps)
-	d.Handle(server.New(server.Config{Token: d.Config.Server.Token.Reveal(), Version: version, Log: d.Log}, svc,
-		d.Telemetry.Handler(daemon.Checks(p)...)).Handler())
+	web := server.New(server.Config{Token: d.Config.Server.Token.Reveal(), Version: version, Log: d.Log}, svc, d.Telemetry.Handler(daemon.Checks(p)...))
+	d.Handle(web.Handler())
 	d.Log.Info("watching corpora", "holder", d.Holder, "schedule", d.Config.Build.Schedule)
 
 	var side sync.WaitGroup
 	side.Go(func() { readings(d, p).Run(ctx) })
 	watch(ctx, d, p, svc, schedule)
+	web.EndStreams()
 	svc.Close() // builds in hand are handed over
 	side.Wait()
 	return nil

@@ -67,6 +67,8 @@ func (s *Server) follow(ctx context.Context, in *eventsInput, b api.Build, out *
 		select {
 		case <-ctx.Done():
 			return
+		case <-s.streams.Done():
+			return
 		case <-look.C:
 		}
 		now, err := s.service.Build(ctx, in.Corpus, in.Build)

@@ -11,7 +11,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -76,11 +75,15 @@ type Server struct {
 	api     huma.API
 	mux     *http.ServeMux
 	handler http.Handler
+	streams context.Context // of the event streams; it lives until EndStreams
+	end     context.CancelFunc
 }
 
-// New returns a server. extra, if not nil, gets every request outside /v1, without any check: health and metrics.
+// New returns a server; its listener and its time-outs are the caller's. A write time-out must not be set, since streams take as long
+// as they take. extra, if not nil, gets every request outside /v1, without any check: health and metrics.
 func New(cfg Config, service api.Service, extra http.Handler) *Server {
 	s := &Server{cfg: cfg.withDefaults(), service: service, mux: http.NewServeMux()}
+	s.streams, s.end = context.WithCancel(context.Background())
 	s.api = humago.New(s.mux, s.describe())
 	s.statusRoutes()
 	s.documentRoutes()
@@ -105,44 +108,9 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // OpenAPI returns the description of the API.
 func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }
 
-// stopWithin is how long Serve waits for requests in hand when its context ends.
-const stopWithin = 10 * time.Second
-
-// Serve serves a listener until ctx ends, and then what is in hand, for a few seconds. It closes the listener.
-func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	if s.cfg.Token == "" && !onLoopback(listener.Addr()) {
-		listener.Close()
-		return fmt.Errorf("server: %s is not on loopback, so that server.token or server.token_file is required", listener.Addr())
-	}
-	streams, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	web := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return streams },
-		ErrorLog:    slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
-	}
-	done := make(chan error, 1)
-	go func() { done <- web.Serve(listener) }()
-	select {
-	case err := <-done:
-		return fmt.Errorf("server: %w", err)
-	case <-ctx.Done():
-	}
-	stop() // event streams end; clients come back to whoever serves then
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
-	defer cancel()
-	err := web.Shutdown(within)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = web.Close()
-	}
-	<-done
-	return err
-}
-
-func onLoopback(addr net.Addr) bool {
-	tcp, ok := addr.(*net.TCPAddr)
-	return !ok || tcp.IP.IsLoopback() // a Unix socket is guarded by its file
-}
+// EndStreams ends all event streams, those to come too, so that a listener can be shut down: their clients come back to whoever
+// serves then.
+func (s *Server) EndStreams() { s.end() }
 
 // guard lets requests in that may come in.
 func (s *Server) guard(next http.Handler) http.Handler {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/server"
+	"github.com/aerie-rag/aerie/internal/service/servicetest"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
@@ -157,6 +159,27 @@ func TestSlowReader(t *testing.T) {
 	case <-done:
 	case <-time.After(10 * time.Second):
 		t.Error("a reader that doesn't read is still waited for")
+	}
+}
+
+// TestEndStreams: a coordinator that stops lets go of who follows a build.
+func TestEndStreams(t *testing.T) {
+	place := servicetest.Open(t, t.TempDir())
+	w := &world{t: t, place: place}
+	s := server.New(server.Config{Look: time.Hour}, place.Service(t), nil)
+	w.web = httptest.NewServer(s.Handler())
+	t.Cleanup(w.web.Close)
+	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	begun, _ := held(w)
+	b := want[api.Build](t, w.do("POST", "/v1/corpora/birds/builds", nil), http.StatusAccepted)
+	<-begun
+	next, _ := w.open("/v1/corpora/birds/builds/" + b.Build + "/events")
+	if e, ok := next(); !ok || e.name != "progress" {
+		t.Fatalf("%+v", e)
+	}
+	s.EndStreams()
+	if e, ok := next(); ok {
+		t.Errorf("after the end comes %+v", e)
 	}
 }
 
