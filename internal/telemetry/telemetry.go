@@ -69,13 +69,13 @@ func New(cfg Config) (*Telemetry, error) {
 	return t, nil
 }
 
-// Close sends what is left of the traces. It waits until ctx ends at most.
-func (t *Telemetry) Close(ctx context.Context) error {
+// Close sends what is left of the traces. It waits until ctx ends at most. Traces that can't be sent are no failure of
+// the program: that is logged.
+func (t *Telemetry) Close(ctx context.Context) {
 	t.builds.endAll()
 	if err := t.traces.close(ctx); err != nil {
-		return fmt.Errorf("telemetry: traces: %w", err)
+		t.cfg.Log.Warn("the last traces were not sent", "error", err)
 	}
-	return nil
 }
 
 // Registry returns where the metrics are registered, for metrics of a program's own.

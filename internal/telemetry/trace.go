@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -79,9 +82,29 @@ func newTracing(cfg Config) (*tracing, error) {
 	if ratio := cfg.Tracing.Ratio; ratio > 0 && ratio < 1 {
 		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(ratio))))
 	}
+	otel.SetErrorHandler(&complaints{log: cfg.Log}) // the library's own writes lines of its own form to stderr
 	t.on, t.provider = true, sdk.NewTracerProvider(options...)
 	t.tracer = t.provider.Tracer(scope, trace.WithInstrumentationVersion(cfg.Version))
 	return t, nil
+}
+
+// complaints logs what goes wrong with sending traces, not more often than once a minute: a receiver may be away for long,
+// and a batch is sent every few seconds.
+type complaints struct {
+	log *slog.Logger
+
+	mu   sync.Mutex
+	last time.Time
+}
+
+// Handle implements otel.ErrorHandler.
+func (c *complaints) Handle(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); c.last.IsZero() || now.Sub(c.last) >= time.Minute {
+		c.last = now
+		c.log.Warn("traces were not sent", "error", err)
+	}
 }
 
 // wanted reports whether traces are on, and what is wrong with what the environment says of them.

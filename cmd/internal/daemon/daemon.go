@@ -153,11 +153,11 @@ func Holder(program string) string {
 	return fmt.Sprintf("%s-%s-%d-%x", program, host, os.Getpid(), time.Now().UnixNano()&0xffffff)
 }
 
-func (d *Daemon) run(ctx context.Context) (err error) {
+func (d *Daemon) run(ctx context.Context) error {
 	defer func() {
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		err = errors.Join(err, d.Telemetry.Close(flush))
+		d.Telemetry.Close(flush)
 	}()
 	d.Handle(d.Telemetry.Handler(telemetry.Check{Name: "start", Ask: func(context.Context) error { return errors.New("not connected yet") }}))
 	if address := d.Listen(d.Config); address != "" {
