@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
@@ -17,6 +18,9 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
+	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 	"github.com/aerie-rag/aerie/internal/npy"
 	"github.com/aerie-rag/aerie/internal/server"
 )
@@ -261,5 +265,77 @@ func TestServerInterrupt(t *testing.T) {
 	r := aerie(t, "build", "--server", url, "-o", "json").want(t, 0)
 	if !strings.Contains(r.stdout, `"outcome": "built"`) && !strings.Contains(r.stdout, `"outcome": "nothing_to_do"`) {
 		t.Error(r.stdout)
+	}
+}
+
+// TestServerCtrlC: Ctrl-C pauses a build that was begun through a server and waits for its rest; on one that ran already it only
+// detaches; and nothing is paid for twice.
+func TestServerCtrlC(t *testing.T) {
+	fixtures := fresh(t)
+	s := slow(t, 100*time.Millisecond)
+	url := serveHome(t)
+	if err := os.Remove("aerie.yaml"); err != nil { // the client has no settings of its own
+		t.Fatal(err)
+	}
+	aerie(t, "ingest", fixtures, "--server", url).want(t, 0)
+
+	c := start(t, "build", "--server", url)
+	called(t, s, 2)
+	c.signal(os.Interrupt)
+	r := c.wait().want(t, exitInterrupted)
+	if !strings.Contains(r.stderr, "stopping") || !strings.Contains(r.stderr, "is paused") || !strings.Contains(r.stdout, "is paused") {
+		t.Errorf("stdout %s\nstderr %s", r.stdout, r.stderr)
+	}
+	status := decode[api.Status](t, aerie(t, "status", "-o", "json", "--server", url).want(t, 0))
+	if got := status.Corpora[0].Build.State; got != levels.Paused {
+		t.Errorf("the build is %s", got)
+	}
+
+	detached := decode[detachedBuild](t, aerie(t, "build", "--detach", "-o", "json", "--server", url).want(t, 0))
+	if detached.Build != status.Corpora[0].Build.Build || detached.State != levels.Running {
+		t.Errorf("%+v", detached)
+	}
+	c = start(t, "build", "--server", url)
+	c.says("following it, Ctrl-C only detaches")
+	c.signal(os.Interrupt)
+	if r := c.wait().want(t, exitInterrupted); !strings.Contains(r.stderr, "detached; build "+detached.Build+" goes on") || r.stdout != "" {
+		t.Errorf("stdout %s\nstderr %s", r.stdout, r.stderr)
+	}
+	report := decode[coordinator.Report](t, aerie(t, "build", "-o", "json", "--server", url).want(t, 0))
+	if report.Build != detached.Build || report.Outcome != coordinator.OutcomeBuilt {
+		t.Errorf("%+v", report)
+	}
+	if n := s.Counts().Repeated; n != 0 {
+		t.Errorf("%d calls were paid for twice", n)
+	}
+}
+
+// TestServerExitCodes: a build that goes over its budget, buries tasks or can't reach its endpoint leaves with the same code through a
+// server as at home, and goes on from there.
+func TestServerExitCodes(t *testing.T) {
+	fixtures := fresh(t)
+	s := slow(t, 0)
+	url := serveHome(t, "--max-attempts", "1")
+	aerie(t, "ingest", fixtures, "--server", url).want(t, 0)
+
+	r := aerie(t, "build", "--max-tokens", "5000", "--server", url).want(t, exitBudget)
+	if !strings.Contains(r.stderr, "over budget") || !strings.Contains(r.stderr, "--max-tokens") {
+		t.Error(r.stderr)
+	}
+	s.SetFaults(map[llmtest.Fault]float64{llmtest.Refuse: 1})
+	r = aerie(t, "build", "--max-tokens", "0", "-o", "json", "--server", url).want(t, exitLeftOut)
+	if report := decode[coordinator.Report](t, r); report.Outcome != coordinator.OutcomeDegraded || len(report.Buried) == 0 {
+		t.Errorf("%+v", report)
+	}
+	if r := aerie(t, "status", "--server", url).want(t, 0); !strings.Contains(r.stdout, "aerie retry --failed") {
+		t.Error(r.stdout)
+	}
+	s.SetFaults(nil)
+	report := decode[coordinator.Report](t, aerie(t, "retry", "--failed", "-o", "json", "--server", url).want(t, 0))
+	if report.Outcome != coordinator.OutcomeBuilt || report.Cost == nil {
+		t.Errorf("%+v", report)
+	}
+	if n := s.Counts().Repeated; n != 0 {
+		t.Errorf("%d calls were paid for twice", n)
 	}
 }
