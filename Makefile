@@ -57,6 +57,10 @@ stack: need-go need-redis build ## start NATS, Redis and Weaviate here, and writ
 stack-stop: need-go ## stop what make stack has started
 	@$(GO) run ./internal/stack/run down .stack
 
+.PHONY: chaos
+chaos: need-go need-redis build ## kill, stop and pause a fleet at work: SEED=n, and CORPUS=text for text of your own
+	@$(GO) run ./cmd/internal/chaos --seed $(or $(SEED),1) $(if $(CORPUS),--corpus $(CORPUS))
+
 .PHONY: need-redis
 need-redis:
 	@command -v redis-server >/dev/null || { \

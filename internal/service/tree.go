@@ -53,13 +53,29 @@ func (s *Service) view(ctx context.Context, corpus string, remember bool) (*view
 		return v, nil
 	}
 	v, err := s.readView(ctx, record)
-	if err == nil {
+	if err == nil && v.generation == record.Generation {
 		s.views.last, s.views.at = v, record.Changes
 	}
 	return v, err
 }
 
+// readView reads the shape of the tree, and again if a newer generation was published meanwhile: its publisher deletes what
+// it dropped.
 func (s *Service) readView(ctx context.Context, record *levels.Corpus) (*view, error) {
+	for {
+		v, err := s.readOnce(ctx, record)
+		if err != nil {
+			return nil, err
+		}
+		now, err := s.Record(ctx, record.Name)
+		if err != nil || now.Generation == record.Generation {
+			return v, err
+		}
+		record = now
+	}
+}
+
+func (s *Service) readOnce(ctx context.Context, record *levels.Corpus) (*view, error) {
 	v := &view{corpus: record.Name, generation: record.Generation, byID: map[tree.ID]*shape{}}
 	kids := map[*shape][]tree.ID{}
 	err := s.deps.Store.Each(ctx, record.Name, store.AnyLevel().VisibleAt(record.Generation), store.Fields{}, func(n *tree.Node) error {
@@ -148,9 +164,7 @@ func (v *view) chosen(req api.TreeRequest) ([]*shape, error) {
 	}
 	if p := req.After; p != nil {
 		if p.Generation != v.generation {
-			return nil, &api.Error{
-				Err: errMoved, Hint: "begin again without a cursor", Exit: api.ExitFailed, Status: http.StatusGone,
-			}
+			return nil, moved()
 		}
 		at, _ := slices.BinarySearchFunc(list, p, func(x *shape, p *api.TreePlace) int {
 			if x.level != p.Level {
@@ -169,7 +183,8 @@ func (v *view) chosen(req api.TreeRequest) ([]*shape, error) {
 	return list, nil
 }
 
-// Nodes hands on the nodes that a request is for. A node that is gone meanwhile is left out.
+// Nodes hands on the nodes that a request is for. A leaf that is gone meanwhile is left out; a summary that is, because a newer
+// generation was published, ends it with an error.
 func (s *Service) Nodes(ctx context.Context, req api.TreeRequest, head func(api.TreeHead) error, emit func(*api.Node) error) error {
 	v, err := s.view(ctx, req.Corpus, req.After != nil || req.Limit > 0)
 	if err != nil {
@@ -192,6 +207,11 @@ func (s *Service) Nodes(ctx context.Context, req api.TreeRequest, head func(api.
 		if err != nil {
 			return err
 		}
+		if len(read) < len(page) {
+			if err := s.unmoved(ctx, v); err != nil {
+				return err
+			}
+		}
 		for i := range read {
 			n := &read[i]
 			x := v.byID[n.ID]
@@ -208,6 +228,19 @@ func (s *Service) Nodes(ctx context.Context, req api.TreeRequest, head func(api.
 	return nil
 }
 
+func moved() error {
+	return &api.Error{Err: errMoved, Hint: "begin again, without a cursor", Exit: api.ExitFailed, Status: http.StatusGone}
+}
+
+// unmoved returns an error if the tree of a view is no more.
+func (s *Service) unmoved(ctx context.Context, v *view) error {
+	record, err := s.Record(ctx, v.corpus)
+	if err == nil && record.Generation != v.generation {
+		err = moved()
+	}
+	return err
+}
+
 // TreeHash returns a hash of what readers see.
 func (s *Service) TreeHash(ctx context.Context, corpus string) (api.TreeHash, error) {
 	record, err := s.Record(ctx, corpus)
@@ -215,6 +248,9 @@ func (s *Service) TreeHash(ctx context.Context, corpus string) (api.TreeHash, er
 		return api.TreeHash{}, err
 	}
 	hash, err := evaluate.TreeHash(ctx, s.deps.Store, corpus, record.Generation)
+	if err == nil {
+		err = s.unmoved(ctx, &view{corpus: corpus, generation: record.Generation})
+	}
 	return api.TreeHash{TreeHead: api.TreeHead{Corpus: corpus, Generation: record.Generation}, Hash: hash}, err
 }
 
