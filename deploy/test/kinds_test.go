@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The custom resources, as far as the chart uses them: a field that isn't here is refused like one that isn't in their
-// definitions (keda v2.20, prometheus-operator v0.85).
-
+// scaledObject is KEDA's custom resource, as far as the chart uses it: a field that isn't here is refused like one that
+// isn't in its definition. KEDA's own type comes with all of its scalers.
 type scaledObject struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -43,24 +43,7 @@ type scaledObject struct {
 	} `json:"spec"`
 }
 
-type serviceMonitor struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		Selector  metav1.LabelSelector `json:"selector"`
-		Endpoints []struct {
-			Port          string `json:"port"`
-			Path          string `json:"path"`
-			Interval      string `json:"interval"`
-			ScrapeTimeout string `json:"scrapeTimeout"`
-			Relabelings   []struct {
-				TargetLabel string `json:"targetLabel"`
-				Replacement string `json:"replacement"`
-			} `json:"relabelings"`
-		} `json:"endpoints"`
-	} `json:"spec"`
-}
-
+// alertRule is one alert of a file that Prometheus reads.
 type alertRule struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
@@ -84,12 +67,6 @@ func (f ruleFile) alerts() []alertRule {
 	return all
 }
 
-type prometheusRule struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              ruleFile `json:"spec"`
-}
-
 // kinds makes the type of each kind of manifest.
 var kinds = map[string]func() metav1.Object{
 	"v1/ConfigMap":                            func() metav1.Object { return new(corev1.ConfigMap) },
@@ -100,8 +77,8 @@ var kinds = map[string]func() metav1.Object{
 	"networking.k8s.io/v1/NetworkPolicy":      func() metav1.Object { return new(networkingv1.NetworkPolicy) },
 	"autoscaling/v2/HorizontalPodAutoscaler":  func() metav1.Object { return new(autoscalingv2.HorizontalPodAutoscaler) },
 	"keda.sh/v1alpha1/ScaledObject":           func() metav1.Object { return new(scaledObject) },
-	"monitoring.coreos.com/v1/ServiceMonitor": func() metav1.Object { return new(serviceMonitor) },
-	"monitoring.coreos.com/v1/PrometheusRule": func() metav1.Object { return new(prometheusRule) },
+	"monitoring.coreos.com/v1/ServiceMonitor": func() metav1.Object { return new(monitoringv1.ServiceMonitor) },
+	"monitoring.coreos.com/v1/PrometheusRule": func() metav1.Object { return new(monitoringv1.PrometheusRule) },
 }
 
 // objects renders a set of values and decodes every manifest strictly: an unknown or doubled field is an error.

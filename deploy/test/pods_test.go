@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -125,7 +126,7 @@ func TestSelectors(t *testing.T) {
 		for _, p := range all[*networkingv1.NetworkPolicy](list) {
 			only("NetworkPolicy", p.Name, &p.Spec.PodSelector, pods)
 		}
-		for _, m := range all[*serviceMonitor](list) {
+		for _, m := range all[*monitoringv1.ServiceMonitor](list) {
 			only("ServiceMonitor", m.Name, &m.Spec.Selector, services)
 		}
 	}
@@ -266,8 +267,9 @@ func TestNetwork(t *testing.T) {
 func TestMonitors(t *testing.T) {
 	list := objects(t, values(t, "everything"))
 	for _, program := range []string{"coordinator", "worker"} {
-		e := one[*serviceMonitor](t, list, "night-nest-"+program).Spec.Endpoints[0]
-		if e.Path != "/metrics" || e.Port != "http" || e.Relabelings[0].TargetLabel != "job" || e.Relabelings[0].Replacement != "aerie-"+program {
+		e := one[*monitoringv1.ServiceMonitor](t, list, "night-nest-"+program).Spec.Endpoints[0]
+		if e.Path != "/metrics" || e.Port != "http" ||
+			e.RelabelConfigs[0].TargetLabel != "job" || *e.RelabelConfigs[0].Replacement != "aerie-"+program {
 			t.Errorf("%s: %+v", program, e)
 		}
 	}

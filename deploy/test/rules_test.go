@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -50,11 +51,7 @@ func TestPromtool(t *testing.T) {
 		t.Errorf("no tests:\n%s", out)
 	}
 	// What the chart makes of them is well formed too.
-	rule := one[*prometheusRule](t, objects(t, values(t, "everything")), "night-nest")
-	b, err := yaml.Marshal(rule.Spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, b := renderedRules(t)
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
@@ -153,14 +150,30 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
+// renderedRules returns the labels of the PrometheusRule that the values called everything give, and its rules as
+// Prometheus gets them.
+func renderedRules(t *testing.T) (labels map[string]string, rules []byte) {
+	t.Helper()
+	rule := one[*monitoringv1.PrometheusRule](t, objects(t, values(t, "everything")), "night-nest")
+	b, err := yaml.Marshal(rule.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rule.Labels, b
+}
+
 // TestRuleValues holds what the values change of the alerts.
 func TestRuleValues(t *testing.T) {
 	source := alerts(t)
-	got := one[*prometheusRule](t, objects(t, values(t, "everything")), "night-nest")
-	if got.Labels["release"] != "prometheus" {
-		t.Errorf("labels %v", got.Labels)
+	labels, b := renderedRules(t)
+	if labels["release"] != "prometheus" {
+		t.Errorf("labels %v", labels)
 	}
-	rendered := got.Spec.alerts()
+	var got ruleFile
+	if err := yaml.UnmarshalStrict(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	rendered := got.alerts()
 	if len(rendered) != len(source)-1 || slices.ContainsFunc(rendered, func(a alertRule) bool { return a.Alert == "AerieBuildOverdue" }) {
 		t.Errorf("%d alerts of %d; AerieBuildOverdue is disabled", len(rendered), len(source))
 	}
