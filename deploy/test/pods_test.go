@@ -231,8 +231,8 @@ func TestNetwork(t *testing.T) {
 	for set, want := range map[string][]string{
 		"night-aerie-worker minimal":        {"some 53 53", "any 4222", "any 6379", "any 8080 50051"},
 		"night-aerie-coordinator keda":      {"some 53 53", "any 4222", "any 6379", "any 8080 50051"},
-		"night-nest-worker everything":      {"some 53 53", "some 4222 4223", "some 6379 6380", "some 443", "some 443 8080 8000", "some 4318", "some 3128"},
-		"night-nest-coordinator everything": {"some 53 53", "some 4222 4223", "some 6379 6380", "some 443", "some 443 8080 8000", "some 4318", "some 3128"},
+		"night-nest-worker everything":      {"some 53 53", "some 4222 4223", "some 6379 6380 7000", "some 443 8080 50051", "some 443 8080 8000 8443", "some 4318", "some 3128"},
+		"night-nest-coordinator everything": {"some 53 53", "some 4222 4223", "some 6379 6380 7000", "some 443 8080 50051", "some 443 8080 8000 8443", "some 4318", "some 3128"},
 	} {
 		name, set, _ := strings.Cut(set, " ")
 		if diff := cmp.Diff(want, egress(set, name)); diff != "" {
