@@ -138,8 +138,8 @@ func (c *cli) answer(ctx context.Context, h place, q api.Ask, stream bool) error
 		}
 		return err
 	}
-	c.tellNotes(result.Notes)
 	if c.output != "table" {
+		c.tellNotes(result.Notes)
 		return c.printJSON(result)
 	}
 	if !same(heard, result.Sentences) {
@@ -149,6 +149,7 @@ func (c *cli) answer(ctx context.Context, h place, q api.Ask, stream bool) error
 		out.write(result.Text)
 	}
 	out.write("\n")
+	c.tellNotes(result.Notes) // below a text that may have been written while it came
 	c.showSources(out, result)
 	return out.err
 }

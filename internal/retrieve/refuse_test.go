@@ -158,6 +158,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// FAULTS: infiniflow/ragflow 9482, 7019: settings that are silently not applied.
 func TestUnused(t *testing.T) {
 	names := []string{"boost", "candidates", "per_level", "leaves_only", "alpha", "fusion", "summary_weight", "budget"}
 	for mode, want := range map[retrieve.Mode][]string{

@@ -58,6 +58,8 @@ func byID(hits []retrieve.Hit) map[tree.ID]retrieve.Hit {
 	return out
 }
 
+// FAULTS: infiniflow/ragflow 1699, 13393 and run-llama/llama_index 11834: the source passages of a summary can be found, and its
+// documents are those that it was made from.
 func TestHitsSayWhereTheyComeFrom(t *testing.T) {
 	s := newSmallTree()
 	w := newWorld(t, built(tree.ScopeCorpus, true), s.nodes()...)
@@ -93,6 +95,7 @@ func TestHitsSayWhereTheyComeFrom(t *testing.T) {
 	}
 }
 
+// FAULTS: Rag.NET #338, HKUDS/LightRAG 830: what was deleted survives in search, or in summaries.
 func TestSummariesOnDeletedTextAreHeldBack(t *testing.T) {
 	s := newSmallTree()
 	for name, remove := range map[string]func(*retrievetest.World){

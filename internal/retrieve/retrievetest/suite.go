@@ -21,7 +21,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		run  func(s suite)
 	}{
 		{"ModesAgreeWithBruteForce", modesAgree}, {"BudgetsTogether", budgetsTogether}, {"TraversalReachesEveryRoot", everyRoot},
-		{"OverfetchMatters", overfetchMatters}, {"RareWordBesideACommonOne", rareWord}, {"Chinese", chinese},
+		{"OverfetchMatters", overfetchMatters}, {"ManyDocuments", manyDocuments}, {"RareWordBesideACommonOne", rareWord}, {"Chinese", chinese},
 		{"DocumentFilter", documentFilter}, {"DeletedDocument", deletedDocument},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -137,8 +137,8 @@ func budgetsTogether(s suite) {
 	}
 }
 
-// everyRoot: a walk starts at more than the top level where trees have several heights, a document has no tree, or leaves are
-// newer than the build.
+// everyRoot: FAULTS, run-llama/llama_index 15480: a traversal returned leaves only. Each level's winners are kept; and a walk
+// starts at more than the top level where trees have several heights, a document has no tree, or leaves are newer than the build.
 func everyRoot(s suite) {
 	for seed := range uint64(4) {
 		w := s.random(seed, 40)
@@ -159,7 +159,8 @@ func everyRoot(s suite) {
 	}
 }
 
-// overfetchMatters: what the boost lifts must have been fetched; fetched once only, the summary isn't.
+// overfetchMatters: FAULTS, infiniflow/ragflow 10951: summaries are never recalled. What the boost lifts must have
+// been fetched; fetched once only, the summary isn't.
 func overfetchMatters(s suite) {
 	leaves := []tree.Node{Leaf("a", 0, "alpha one", At(.9)), Leaf("a", 1, "alpha two", At(.8)), Leaf("a", 2, "beta", At(.1))}
 	lifted := Summary("alpha both", At(.85), leaves...)
@@ -171,7 +172,31 @@ func overfetchMatters(s suite) {
 	}
 }
 
-// rareWord: the row of FAULTS on a rare term that a common one beside it hides until the index is flushed. With vectors the
+// manyDocuments: FAULTS, microsoft/graphrag 939: an answer represents one document only. Where the nearest leaves of one say the
+// same over and over, coverage gives the others their turn.
+func manyDocuments(s suite) {
+	var leaves []tree.Node
+	for i := range 12 {
+		leaves = append(leaves, Leaf("loud", 10*i, fmt.Sprint("herons wait in water and then they strike ", i), At(.9-float64(i)/1000)))
+	}
+	for i, text := range []string{"owls listen at night", "kites circle over fields", "terns dive for fish", "rooks nest in elms"} {
+		leaves = append(leaves, Leaf(fmt.Sprint("quiet", i), 0, text, At(.8-float64(i)/1000)))
+	}
+	w := New(s, s.store, Built(s.corpus, tree.ScopeCorpus, true), leaves...)
+	for pack, want := range map[retrieve.Pack]int{retrieve.Similarity: 1, retrieve.Coverage: 5} {
+		req := w.Request("birds")
+		req.Pack, req.Budget = pack, 36
+		documents := map[string]bool{}
+		for _, h := range w.Retrieve(s, req).Hits {
+			documents[h.DocumentIDs[0]] = true
+		}
+		if len(documents) != want {
+			s.Errorf("%s: hits come from %d documents, want %d", pack, len(documents), want)
+		}
+	}
+}
+
+// rareWord: FAULTS, weaviate/weaviate 11780: a rare term that a common one beside it hides until the index is flushed. With vectors the
 // word decides between leaves that are about as near.
 func rareWord(s suite) {
 	rare := []int{77, 0, 2999}
@@ -243,8 +268,8 @@ func documentFilter(s suite) {
 	}
 }
 
-// deletedDocument: nothing of it is ever returned, nor a summary that rests on it, whether its leaves are gone or, since a
-// build is open, only marked.
+// deletedDocument: FAULTS, HKUDS/LightRAG 830 and Rag.NET #338: nothing of it is ever returned, nor a summary that
+// rests on it, whether its leaves are gone or, since a build is open, only marked.
 func deletedDocument(s suite) {
 	for i, remove := range []func(w *World, ids []tree.ID) error{
 		func(w *World, ids []tree.ID) error { return s.store.Delete(s.Context(), w.Record.Name, ids) },
