@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/aerie-rag/aerie/internal/api"
@@ -25,15 +26,20 @@ func (c *Client) Ingest(ctx context.Context, req ingest.Request) (ingest.Report,
 	if err != nil || len(gone) == 0 {
 		return report, err
 	}
-	pruned, err := c.Delete(ctx, req.Corpus, gone)
-	report.Documents.Removed += pruned.Documents.Removed
-	report.Leaves.Removed += pruned.Leaves.Removed
-	report.Leaves.Total = pruned.Leaves.Total
-	if errors.Is(err, ingest.ErrUnknown) {
-		err = nil // somebody else removed them
+	for part := range slices.Chunk(gone, deleteAtOnce) {
+		pruned, err := c.Delete(ctx, req.Corpus, part)
+		report.Documents.Removed += pruned.Documents.Removed
+		report.Leaves.Removed += pruned.Leaves.Removed
+		if err != nil && !errors.Is(err, ingest.ErrUnknown) { // unknown: somebody else removed it
+			return report, err
+		}
+		report.Leaves.Total = pruned.Leaves.Total
 	}
-	return report, err
+	return report, nil
 }
+
+// deleteAtOnce is how many documents one request removes, so that its body stays small.
+const deleteAtOnce = 1000
 
 // stream sends the documents while they are read.
 func (c *Client) stream(ctx context.Context, req ingest.Request) (ingest.Report, *ingest.Packed, error) {

@@ -83,6 +83,9 @@ func (r *run) report() Report {
 		Levels: []LevelReport{}, StoppedBecause: s.StoppedBecause, Buried: []levels.Burial{},
 		Seconds: round(time.Since(s.Started)),
 	}
+	if s.Resting() && s.Updated.After(s.Started) {
+		report.Seconds = round(s.Updated.Sub(s.Started))
+	}
 	switch s.Status {
 	case levels.Built:
 		report.Outcome, report.Generation = OutcomeBuilt, s.Generation

@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"net/http"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +37,7 @@ type operation struct {
 // those that the documentation names.
 func TestOpenAPI(t *testing.T) {
 	w := newWorld(t, server.Config{})
-	doc := want[description](t, w.do("GET", "/v1/openapi.json", nil), http.StatusOK)
+	doc := w.openAPI()
 	if !strings.HasPrefix(doc.OpenAPI, "3.1") {
 		t.Errorf("the description is of version %s", doc.OpenAPI)
 	}
@@ -81,6 +83,34 @@ func TestOpenAPI(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDocs holds the routes of docs/api.md to be those that there are.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `((?:GET|POST|DELETE) /v1/[^ `]*)` \\|").FindAllSubmatch(text, -1) {
+		named = append(named, string(m[1]))
+	}
+	slices.Sort(named)
+	var routes []string
+	for path, item := range newWorld(t, server.Config{}).openAPI().Paths {
+		for method := range item {
+			routes = append(routes, strings.ToUpper(method)+" "+path)
+		}
+	}
+	slices.Sort(routes)
+	if !slices.Equal(named, routes) {
+		t.Errorf("docs/api.md names\n%s\nand there are\n%s", strings.Join(named, "\n"), strings.Join(routes, "\n"))
+	}
+}
+
+func (w *world) openAPI() description {
+	w.t.Helper()
+	return want[description](w.t, w.do("GET", "/v1/openapi.json", nil), http.StatusOK)
 }
 
 func checkResponses(t *testing.T, route string, op operation, hasCorpus bool) {

@@ -69,6 +69,8 @@ func (s *Server) asProblem(ctx huma.Context, _ string, v any) (any, error) {
 func (s *Server) sentence(ctx huma.Context, d *huma.ErrorDetail) string {
 	where, name, _ := strings.Cut(d.Location, ".")
 	switch {
+	case strings.HasPrefix(d.Message, huma.ErrUnknownContentType.Error()):
+		return fmt.Sprintf("the body is %s; it must be application/json, and the header Content-Type must say so", ctx.Header("Content-Type"))
 	case d.Message == "unexpected property":
 		return unknownName(name, s.fields(ctx.Operation()))
 	case d.Message == "unknown query parameter":

@@ -57,6 +57,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) { problem(t, w.do(c.method, c.path, c.body), c.status, c.exit, c.says...) })
 	}
+	problem(t, w.do("POST", "/v1/corpora/birds/query", strings.NewReader(`{"query":"x"}`), "Content-Type", "text/plain"), 415, 2, "application/json")
 	problem(t, w.do("POST", "/v1/corpora/birds/query", strings.NewReader(`{"query":`), "Content-Type", "application/json"), 400, 2, "body")
 }
 

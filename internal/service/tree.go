@@ -121,9 +121,9 @@ func (v *view) find(name string) (*shape, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return nil, api.Missingf("aerie tree prints ids", "--root is %q; generation %d of %s has no such node", name, v.generation, v.corpus)
+		return nil, api.Missingf("aerie tree prints ids", "generation %d of %s has no node %q", v.generation, v.corpus, name)
 	}
-	return nil, api.Usagef("type more of it", "--root is %q; %d nodes start with that", name, len(found))
+	return nil, api.Usagef("type more of it", "%d nodes of %s start with %q", len(found), v.corpus, name)
 }
 
 // under returns the nodes within depth levels of the given ones, those included, by (level, id). Depth 0 is no bound.
