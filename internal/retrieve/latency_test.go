@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/retrieve"
@@ -142,7 +144,8 @@ const growHome = "AERIE_BENCH_GROW"
 func TestMain(m *testing.M) {
 	home := os.Getenv(growHome)
 	if home == "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m)
+		return
 	}
 	n, err := strconv.Atoi(os.Getenv("AERIE_BENCH_NODES"))
 	if err == nil {
