@@ -61,6 +61,11 @@ stack-stop: need-go ## stop what make stack has started
 chaos: need-go need-redis build ## kill, stop and pause a fleet at work: SEED=n, and CORPUS=text for text of your own
 	@$(GO) run ./cmd/internal/chaos --seed $(or $(SEED),1) $(if $(CORPUS),--corpus $(CORPUS))
 
+.PHONY: bench-stack
+bench-stack: need-go need-redis build ## what queue and store cost on real servers, beside the least that can be done
+	@$(GO) run ./cmd/internal/fleetbench
+	$(GO) test -tags stack -run '^$$' -bench . -benchtime 3x ./internal/weaviate
+
 .PHONY: need-redis
 need-redis:
 	@command -v redis-server >/dev/null || { \

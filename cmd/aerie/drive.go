@@ -123,7 +123,7 @@ func (h *home) build(ctx context.Context, req coordinator.Request) (coordinator.
 
 // models returns what writes summaries and embeds them, within the configured budget.
 func (h *home) models(journal llm.Journal) (*wire.Models, error) {
-	return h.places.Models(h.counter, journal, wire.BudgetOf(h.cfg, wire.NoRequest), wire.Hooks{})
+	return h.places.Models(h.counter, journal, wire.BudgetOf(h.cfg, wire.NoRequest))
 }
 
 // drive builds with a coordinator and a worker in this process. The error is levels.ErrHeld if another process of the fleet

@@ -49,7 +49,7 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	if err := d.Until(ctx, "the queue is not ready", p.Migrate, daemon.Mismatch); err != nil {
 		return ended(ctx, err)
 	}
-	models, err := p.Models(d.Counter, p.Journal(), wire.BudgetOf(d.Config, wire.NoRequest), wire.Hooks{})
+	models, err := p.Models(d.Counter, p.Journal(), wire.BudgetOf(d.Config, wire.NoRequest))
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 		return ended(ctx, err)
 	}
 	defer p.Close()
-	models, err := p.Models(d.Counter, p.Journal(), wire.BudgetOf(d.Config, wire.NoRequest), wire.Hooks{})
+	models, err := p.Models(d.Counter, p.Journal(), wire.BudgetOf(d.Config, wire.NoRequest))
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,8 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	if err != nil {
 		return err
 	}
-	// A coordinator makes the streams. Ones that differ from this worker's configuration are reported, and work.
+	// A coordinator makes the streams. While one is missing, or differs from this worker's configuration, /readyz says so
+	// and no task is taken.
 	check := func(ctx context.Context) error { return p.Conn().Check(ctx) }
 	if err := d.Until(ctx, "the queue is not ready", check, func(error) bool { return false }); err != nil {
 		return ended(ctx, err)

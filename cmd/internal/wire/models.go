@@ -67,14 +67,8 @@ func (p *Places) Embedder(counter mapreduce.Counter) (llm.Embedder, error) {
 	return e, asUsage(err)
 }
 
-// Hooks stand round what calls models, such as those that count; each may be nil.
-type Hooks struct {
-	Summarizer func(mapreduce.Summarizer) mapreduce.Summarizer
-	Embedder   func(llm.Embedder) llm.Embedder
-}
-
 // Models wires the summaries' provider with a budget. Without a journal it can only foresee.
-func (p *Places) Models(counter mapreduce.Counter, journal llm.Journal, bounds Bounds, hooks Hooks) (*Models, error) {
+func (p *Places) Models(counter mapreduce.Counter, journal llm.Journal, bounds Bounds) (*Models, error) {
 	cfg, embeddings := SummariesConfig(p.cfg), summaryEmbeddingsConfig(p.cfg)
 	budget := p.budget(bounds)
 	deps := llm.Deps{Counter: counter, Log: p.log, Limiter: p.limiter(), Journal: journal, Budget: budget}
@@ -91,12 +85,6 @@ func (p *Places) Models(counter mapreduce.Counter, journal llm.Journal, bounds B
 	}
 	if m.Embedder, err = llm.NewEmbedder(embeddings, p.watch(embeddings.Provider, embeddings.Model, deps)); err != nil {
 		return nil, asUsage(err)
-	}
-	if hooks.Summarizer != nil {
-		m.Summarizer = hooks.Summarizer(m.Summarizer)
-	}
-	if hooks.Embedder != nil {
-		m.Embedder = hooks.Embedder(m.Embedder)
 	}
 	var chat, embed reach
 	m.Summarizer, m.Embedder = watchedSummarizer{m.Summarizer, &chat}, watchedEmbedder{m.Embedder, &embed}
