@@ -112,6 +112,7 @@ func classified(err error) error {
 // passing are parts of messages about a state that passes. The server sends most errors as codes.Unknown or 500.
 var passing = []string{
 	"connection refused", "connection reset", "broken pipe", "context deadline exceeded", "leader not found", "no leader",
+	"read replica found", "write replica found", // "no …": the server has just started
 	"cannot reach enough replicas", "cannot achieve consistency level", "not enough memory", "too many requests",
 	"shard is not ready", "non-existing index", "not yet loaded", "store is not ready", "node is not ready", "shutdown in progress", "already shut",
 	"transport is closing", "EOF",

@@ -213,6 +213,9 @@ func (s *Store) getJSON(ctx context.Context, path string, into any) error {
 		if reply.StatusCode != http.StatusOK {
 			return &statusError{code: reply.StatusCode, text: string(reply.Body)}
 		}
+		if into == nil {
+			return nil
+		}
 		if err := json.Unmarshal(reply.Body, into); err != nil {
 			return fmt.Errorf("the answer to GET /v1%s is no JSON; is this Weaviate? %w", path, err)
 		}

@@ -129,6 +129,11 @@ func (s *Store) lookup(ctx context.Context, corpus string) (*collection, error) 
 	return s.refresh(ctx, corpus)
 }
 
+func isNotFound(err error) bool {
+	var answer *statusError
+	return errors.As(err, &answer) && answer.code == http.StatusNotFound
+}
+
 // refresh reads a corpus's collection; nil if there is none.
 func (s *Store) refresh(ctx context.Context, corpus string) (*collection, error) {
 	name, err := CollectionName(s.cfg.Prefix, corpus)
@@ -144,8 +149,13 @@ func (s *Store) refresh(ctx context.Context, corpus string) (*collection, error)
 		MultiTenancyConfig  struct{ Enabled bool }           `json:"multiTenancyConfig"`
 	}
 	err = s.getJSON(ctx, "/schema/"+name, &class)
-	var answer *statusError
-	if errors.As(err, &answer) && answer.code == http.StatusNotFound {
+	if isNotFound(err) {
+		// A server that has just started knows no collection until it has read its log; then it says that it is ready.
+		if err = s.getJSON(ctx, "/.well-known/ready", nil); err == nil {
+			err = s.getJSON(ctx, "/schema/"+name, &class)
+		}
+	}
+	if isNotFound(err) {
 		s.forget(corpus)
 		return nil, nil
 	}

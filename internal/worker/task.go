@@ -103,18 +103,24 @@ func (w *Worker) attempt(ctx context.Context, d *delivery) error {
 	if err := w.check(ctx, t); err != nil {
 		return err
 	}
+	// The place comes before the attempt: one that waits while another runs alone, and may end the process, has not begun.
+	places := int64(1)
+	if err := w.places.Acquire(ctx, places); err != nil {
+		return err
+	}
+	defer func() { w.places.Release(places) }()
 	alone, err := w.begin(ctx, d)
 	if err != nil {
 		return err
 	}
-	places := int64(1)
 	if alone {
-		places = int64(w.cfg.Slots)
+		w.places.Release(places)
+		places = 0
+		if err := w.places.Acquire(ctx, int64(w.cfg.hands())); err != nil {
+			return err
+		}
+		places = int64(w.cfg.hands())
 	}
-	if err := w.places.Acquire(ctx, places); err != nil {
-		return err
-	}
-	defer w.places.Release(places)
 	usage, err := w.make(ctx, t)
 	if err != nil {
 		return err
@@ -153,7 +159,11 @@ func (w *Worker) make(ctx context.Context, t *queue.Task) (mapreduce.Usage, erro
 	}
 	reduce := w.cfg.Reduce
 	reduce.Build = t.Build
+	if err := w.slots.Acquire(ctx, 1); err != nil {
+		return mapreduce.Usage{}, err
+	}
 	answer, err := mapreduce.Summarize(ctx, w.deps.Summarizer, reduce, passages)
+	w.slots.Release(1) // the answer is in the journal: what follows costs no call
 	if err != nil {
 		return mapreduce.Usage{}, fmt.Errorf("summarizing: %w", err)
 	}
@@ -211,9 +221,17 @@ func (w *Worker) children(ctx context.Context, t *queue.Task) ([]tree.Node, erro
 		return nil, &dependency{fmt.Errorf("reading the children: %w", err)}
 	}
 	if len(nodes) != len(ids) {
-		return nil, queue.Permanent("child_gone", fmt.Errorf("%d of its %d children don't exist", len(ids)-len(nodes), len(ids)))
+		return nil, &gone{len(ids) - len(nodes), len(ids)}
 	}
 	return nodes, nil
+}
+
+// gone says that children don't exist. A store that has just come back may not have all of them yet, so it is a failure that is
+// tried again before the task is buried.
+type gone struct{ missing, children int }
+
+func (e *gone) Error() string {
+	return fmt.Sprintf("%d of its %d children don't exist", e.missing, e.children)
 }
 
 // finish marks the barrier, then acks.
@@ -300,17 +318,27 @@ func (w *Worker) concludeCall(ctx context.Context, d *delivery, call *llm.Error,
 // fail counts a failed attempt, and buries the task when there were too many.
 func (w *Worker) fail(ctx context.Context, d *delivery, err error) {
 	t := &d.task
+	var missing *gone
+	isGone := errors.As(err, &missing)
 	n, endErr := w.deps.Journal.End(ctx, t.Build, t.ID, true)
 	switch {
 	case endErr != nil:
 		w.deps.Log.WarnContext(ctx, "a failed attempt was not counted", "task", t.ID, "error", endErr)
 	case n.Failed >= w.cfg.MaxAttempts:
-		w.bury(ctx, d, "attempts", fmt.Errorf("%d attempts have failed, the last: %w", n.Failed, err))
+		cause := "attempts"
+		if isGone {
+			cause = "child_gone"
+		}
+		w.bury(ctx, d, cause, fmt.Errorf("%d attempts have failed, the last: %w", n.Failed, err))
 		return
 	}
 	w.deps.Log.WarnContext(ctx, "a task failed and is tried again", "task", t.ID, "failed", n.Failed, "error", err)
 	d.end.Outcome = Failed
-	w.requeue(ctx, d, w.jitter(n.Failed+3, 30*time.Second))
+	after := w.jitter(n.Failed+3, 30*time.Second)
+	if isGone {
+		after += 2 * time.Second // for a store that is still reading its files
+	}
+	w.requeue(ctx, d, after)
 }
 
 // giveBack returns a task whose attempt doesn't count.

@@ -41,7 +41,8 @@ import (
 
 // Config says how a worker works.
 type Config struct {
-	// Slots is how many tasks it has in hand at most; at least 1.
+	// Slots is how many clusters it has summarized at a time; at least 1. A quarter more tasks are in hand, whose nodes
+	// are looked up or written meanwhile, so that no slot stands still.
 	Slots int
 	// MaxAttempts is how often a task may fail before it is buried; at least 1.
 	MaxAttempts int
@@ -73,6 +74,9 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// hands is how many tasks are in hand at most.
+func (c Config) hands() int { return c.Slots + (c.Slots+3)/4 }
+
 // Deps are what a worker works with.
 type Deps struct {
 	Queue      queue.Queue
@@ -99,8 +103,10 @@ type Worker struct {
 	cfg  Config
 	deps Deps
 
-	// places has one place for each slot: an ordinary task takes one, and a task that must run alone takes all.
+	// places has one place for each task in hand: an ordinary task takes one, and a task that must run alone takes all.
 	places *semaphore.Weighted
+	// slots has one place for each cluster that is being summarized.
+	slots *semaphore.Weighted
 
 	mu      sync.Mutex // guards what follows
 	random  *rand.Rand
@@ -139,7 +145,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	return &Worker{
 		cfg: cfg, deps: deps, random: rand.New(deps.Random), hand: make(map[*delivery]struct{}),
 		looked: make(map[string]look),
-		places: semaphore.NewWeighted(int64(cfg.Slots)),
+		places: semaphore.NewWeighted(int64(cfg.hands())), slots: semaphore.NewWeighted(int64(cfg.Slots)),
 	}, nil
 }
 
@@ -148,13 +154,13 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 func (w *Worker) Run(ctx context.Context) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	var slots sync.WaitGroup
-	for range w.cfg.Slots {
-		slots.Go(func() { w.slot(ctx, work) })
+	var hands sync.WaitGroup
+	for range w.cfg.hands() {
+		hands.Go(func() { w.take(ctx, work) })
 	}
 	<-ctx.Done()
 	finished := make(chan struct{})
-	go func() { slots.Wait(); close(finished) }()
+	go func() { hands.Wait(); close(finished) }()
 	select {
 	case <-finished:
 	case <-time.After(w.cfg.Grace):
@@ -164,8 +170,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// slot takes one task after another.
-func (w *Worker) slot(ctx, work context.Context) {
+// take takes one task after another.
+func (w *Worker) take(ctx, work context.Context) {
 	failures := 0
 	for ctx.Err() == nil {
 		d, err := w.deps.Queue.Receive(ctx)

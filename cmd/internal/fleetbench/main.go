@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	for range workers {
-		cmd := exec.Command(filepath.Join(*bin, "worker"), "--config", file, "--log-level", "warn")
+		cmd := exec.Command(filepath.Join(*bin, "worker"), "--config", file, "--log-level", "error")
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			return err
