@@ -91,6 +91,13 @@ lint: need-go ## format, vet and staticcheck, without changing anything
 bench: build ## what clustering takes here, in one table; ROWS=1000000 and VECTORS=file.npy measure others
 	@$(GO) run ./internal/clustering/measure $(if $(ROWS),--rows $(ROWS)) $(if $(VECTORS),--vectors $(VECTORS)) $(if $(RUNS),--runs $(RUNS))
 
+.PHONY: bench-query
+bench-query: NODES ?= 50000,1000000
+bench-query: AERIE_BENCH_HOME ?= $(CURDIR)/.cache/queries
+bench-query: need-go ## what whole queries take at 50,000 and 1,000,000 nodes; the first time makes the homes: minutes, 5 GB in .cache
+	AERIE_BENCH_NODES=$(NODES) AERIE_BENCH_HOME=$(AERIE_BENCH_HOME) \
+	  $(GO) test -run '^$$' -bench Retrieve -benchtime 200x -timeout 60m ./internal/retrieve
+
 .PHONY: microbench
 microbench: need-go ## the Go benchmarks of every package
 	$(GO) test -run '^$$' -bench . -benchmem ./...

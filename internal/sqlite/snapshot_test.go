@@ -49,6 +49,9 @@ func TestSnapshot(t *testing.T) {
 	if n := h.snapshotRows(); n != 300 {
 		t.Errorf("a snapshot of %d nodes, want 300", n)
 	}
+	if t := h.db.store.tables[1]; t.mapping == nil || len(t.nodes) != 300 || t.saved != 300 {
+		h.Errorf("the process that saved %d nodes keeps them in memory too", len(t.nodes))
+	}
 	h.put("a", 300, 310) // the snapshot is still good, with ten nodes to add
 	h.check(310)
 	if n := h.snapshotRows(); n != 300 {

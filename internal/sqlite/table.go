@@ -79,16 +79,35 @@ func (st *Store) table(s *session, corpus string) (*table, *collection, error) {
 	if n := len(t.nodes); n-t.saved >= max(4*st.limits.tail, n/8) {
 		t.saved = n
 		// A cache that can't be written, on a full disk, say, costs time and not the answer.
-		_ = st.saveSnapshot(c, t)
+		if st.saveSnapshot(c, t) == nil {
+			if t, err = st.mapped(s, c, t); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
 	st.tables[c.id] = t
 	return t, c, nil
+}
+
+// mapped returns the table with the columns of its snapshot, which the system can drop and read again, instead of those in
+// memory; the table itself if there is no such snapshot.
+func (st *Store) mapped(s *session, c *collection, t *table) (*table, error) {
+	m, err := st.snapshot(s, c)
+	if err != nil || m.next != t.next || len(m.nodes) != len(t.nodes) {
+		return t, err
+	}
+	m.saved = t.saved
+	m.attached, m.file, m.packed, m.inFile, m.tail = t.attached, t.file, t.packed, t.inFile, t.tail
+	return m, nil
 }
 
 // extended returns the table with the nodes that were added since it was read.
 func (t *table) extended(s *session, c *collection) (*table, error) {
 	u := *t
 	u.next, u.stamp = c.next, c.stamp
+	if err := u.grow(s, c, t.next); err != nil {
+		return nil, err
+	}
 	err := s.rows("SELECT node, id, level, document, metadata, born, died, words FROM nodes WHERE node >= ? AND node < ? ORDER BY node",
 		[]any{t.first + t.next, c.beyondNodes}, func(scan func(...any) error) error {
 			var node int64
@@ -110,6 +129,22 @@ func (t *table) extended(s *session, c *collection) (*table, error) {
 			return nil
 		})
 	return &u, err
+}
+
+// grow makes room for the nodes from a sequence number on. Where they are many, growing by and by would take twice the memory.
+func (t *table) grow(s *session, c *collection, from int64) error {
+	if c.next-from < 10_000 {
+		return nil
+	}
+	n := 0
+	if _, err := s.row("SELECT count(*) FROM nodes NOT INDEXED WHERE node >= ? AND node < ?", []any{t.first + from, c.beyondNodes}, &n); err != nil {
+		return err
+	}
+	t.nodes, t.ids = slices.Grow(t.nodes, n), slices.Grow(t.ids, n)
+	for _, numbers := range t.numbers() {
+		*numbers = slices.Grow(*numbers, n)
+	}
+	return nil
 }
 
 // attach finds the vectors of a table that was extended from old: in the file, which is extended or replaced where
