@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/retrieve"
 	"github.com/aerie-rag/aerie/internal/server"
 )
 
@@ -113,6 +115,23 @@ func TestSlowAnswer(t *testing.T) {
 	if events := w.do("GET", "/v1/corpora/birds/builds/"+b.Build+"/events", nil); !strings.Contains(string(events.body), "event: rest") {
 		t.Errorf("the stream ended early:\n%s", events.body)
 	}
+}
+
+// stuck is a service whose queries end with their context.
+type stuck struct{ api.Service }
+
+func (stuck) Query(ctx context.Context, _ string, _ api.Query) (retrieve.Result, error) {
+	<-ctx.Done()
+	return retrieve.Result{}, fmt.Errorf("weaviate: search: %w", ctx.Err())
+}
+
+// TestStuckQuery: a query whose store doesn't answer is given up.
+func TestStuckQuery(t *testing.T) {
+	w := &world{t: t}
+	w.web = httptest.NewServer(server.New(server.Config{Answer: 20 * time.Millisecond}, stuck{}, nil).Handler())
+	t.Cleanup(w.web.Close)
+	a := w.do("POST", "/v1/corpora/birds/query", map[string]any{"query": "do owls listen"})
+	problem(t, a, http.StatusServiceUnavailable, api.ExitFailed, "gave up", "20ms")
 }
 
 // TestTwoBuildsAtOnce: the second request is answered with the build that runs, and so is a retry refused. FAULTS: infiniflow/ragflow

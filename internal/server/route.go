@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -27,6 +30,9 @@ type reply[T any] struct {
 // nothing is the input of what needs none.
 type nothing struct{}
 
+// long lists the operations that may take as long as they take.
+var long = []string{"ingest-documents", "delete-document", "delete-documents", "delete-corpus", "get-plan", "collect-garbage", "list-nodes", "get-tree", "ask", "watch-build"}
+
 // register registers an operation. Every error of the handler becomes a problem.
 func register[I, O any](s *Server, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
 	op.MaxBodyBytes, op.BodyReadTimeout = s.cfg.MaxBody, -1 // patientBody has the deadline
@@ -40,14 +46,29 @@ func register[I, O any](s *Server, op huma.Operation, handler func(context.Conte
 		}
 	}
 	op.Errors = nil
+	bounded := !slices.Contains(long, op.OperationID)
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
-		out, err := handler(ctx, in)
-		if err != nil {
-			return nil, s.problem(ctx, err)
+		if bounded {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, s.cfg.Answer, errSlow)
+			defer cancel()
 		}
-		return out, nil
+		out, err := handler(ctx, in)
+		switch {
+		case err == nil:
+			return out, nil
+		case context.Cause(ctx) == errSlow:
+			err = &api.Error{
+				Err: fmt.Errorf("%w, after %s", errSlow, s.cfg.Answer), Hint: "GET /readyz says whether all servers can be reached", Exit: api.ExitFailed,
+				Status: http.StatusServiceUnavailable,
+			}
+		}
+		return nil, s.problem(ctx, err)
 	})
 }
+
+// errSlow ends what should be quick.
+var errSlow = errors.New("the coordinator gave up on its answer")
 
 // problem makes any error one that goes over the wire, and logs what is this side's fault.
 func (s *Server) problem(ctx context.Context, err error) *api.Problem {

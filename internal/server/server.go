@@ -37,6 +37,9 @@ type Config struct {
 	MaxBody int64
 	// BodyIdle is how long a request's body may stand still; 0 means a minute.
 	BodyIdle time.Duration
+	// Answer bounds the time of what should be quick: queries, looks, lists; 0 means two minutes. Ingests, plans, deletions and streams
+	// take as long as they take.
+	Answer time.Duration
 	// Heartbeat is how often an event stream shows that it lives when nothing happens; 0 means 15 s.
 	Heartbeat time.Duration
 	// Look is how often a build is looked at for its events; 0 means 500 ms.
@@ -54,7 +57,7 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&c.BodyIdle, time.Minute}, {&c.Heartbeat, 15 * time.Second}, {&c.Look, 500 * time.Millisecond}, {&c.Slow, 10 * time.Second}} {
+	}{{&c.BodyIdle, time.Minute}, {&c.Answer, 2 * time.Minute}, {&c.Heartbeat, 15 * time.Second}, {&c.Look, 500 * time.Millisecond}, {&c.Slow, 10 * time.Second}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}

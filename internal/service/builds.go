@@ -228,7 +228,11 @@ func (s *Service) shown(ctx context.Context, r *run, attached bool) (api.Build, 
 	if err != nil || b.Build != r.build {
 		return b, err
 	}
-	b.Resting, b.Steps = true, r.said()
+	b.Steps = r.said()
+	if r.err != nil && !b.Resting && !s.cfg.Exclusive {
+		return b, nil // the lease was lost or handed over: another process goes on
+	}
+	b.Resting = true
 	if r.err != nil {
 		b.Problem, b.Report = api.ProblemOf(r.err), nil
 		return b, nil
@@ -245,29 +249,33 @@ func emptyStatus() coordinator.BuildStatus {
 // Newest is the newest build of a corpus as its durable state has it.
 func (s *Service) Newest(ctx context.Context, corpus string, attached bool) (api.Build, error) {
 	deps := coordinator.StatusDeps{Store: s.deps.Store, Corpora: s.deps.Corpora, Builds: s.deps.Builds, Barrier: s.deps.Barrier}
-	status, err := coordinator.ReadBuild(ctx, deps, corpus, time.Now())
-	if err != nil {
-		return api.Build{}, err
-	}
-	if status == nil {
-		return api.Build{}, api.Missingf("aerie status lists what there is", "corpus %s has no build", corpus)
-	}
-	b := api.Build{Corpus: corpus, BuildStatus: *status, Attached: attached, Steps: []string{}}
-	state, err := s.deps.Builds.Load(ctx, corpus)
-	if err != nil {
-		return api.Build{}, fmt.Errorf("corpus %s: %w", corpus, err)
-	}
-	if !state.Resting() || state.Build != status.Build {
+	for {
+		status, err := coordinator.ReadBuild(ctx, deps, corpus, time.Now())
+		if err != nil {
+			return api.Build{}, err
+		}
+		if status == nil {
+			return api.Build{}, api.Missingf("aerie status lists what there is", "corpus %s has no build", corpus)
+		}
+		b := api.Build{Corpus: corpus, BuildStatus: *status, Attached: attached, Steps: []string{}}
+		if !(&levels.State{Status: status.State}).Resting() {
+			return b, nil
+		}
+		state, err := s.deps.Builds.Load(ctx, corpus)
+		if err != nil && !errors.Is(err, levels.ErrNotFound) {
+			return api.Build{}, fmt.Errorf("corpus %s: %w", corpus, err)
+		}
+		if err != nil || state.Build != status.Build || state.Status != status.State {
+			continue // it moved on in between
+		}
+		coord, err := s.deps.Builder.Coordinator(ctx, corpus)
+		if err != nil {
+			return api.Build{}, err
+		}
+		report := coord.ReportOf(state)
+		b.Resting, b.Report = true, &report
 		return b, nil
 	}
-	b.Resting = true
-	coord, err := s.deps.Builder.Coordinator(ctx, corpus)
-	if err != nil {
-		return api.Build{}, err
-	}
-	report := coord.ReportOf(state)
-	b.Report = &report
-	return b, nil
 }
 
 // Build returns a build as it is now.

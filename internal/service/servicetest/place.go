@@ -59,14 +59,17 @@ func (p *Place) Close() {
 }
 
 // Service returns a service on the place, closed at the end of the test.
-func (p *Place) Service(t testing.TB) *service.Service {
+func (p *Place) Service(t testing.TB) *service.Service { return p.ServiceOf(t, "test") }
+
+// ServiceOf is Service with a name for leases: services of other names stand for other processes.
+func (p *Place) ServiceOf(t testing.TB, holder string) *service.Service {
 	t.Helper()
 	counter := corpus.NewCounter()
 	s := service.New(service.Config{
 		Rule: rule, LexicalEmbedder: true, Answer: answer.Config{ContextTokens: 8192, MaxOutputTokens: 200},
 	}, service.Deps{
 		Store: p.db.Store(), Corpora: p.db.Corpora(), Builds: p.db.Builds(), Barrier: p.db.Barrier(), Embedder: llm.Lexical{}, Counter: counter,
-		Builder: p,
+		Builder: builder{p, holder},
 	})
 	t.Cleanup(s.Close)
 	return s
@@ -77,14 +80,20 @@ var rule = levels.Rule{Threshold: 0.1, Scope: tree.ScopeCorpus, KeepLeaves: true
 // recipe names how summaries are made here.
 const recipe = "test"
 
+// builder does the work of builds in this process.
+type builder struct {
+	*Place
+	holder string
+}
+
 // Coordinator implements service.Builder.
-func (p *Place) Coordinator(_ context.Context, name string) (*coordinator.Coordinator, error) {
+func (p builder) Coordinator(_ context.Context, name string) (*coordinator.Coordinator, error) {
 	cfg := clustering.Config{Mode: clustering.KMeans, Seed: 1, Threshold: 0.1, Dim: 10, MaxClusterTokens: 3500}
 	dry := func(_ context.Context, children []mapreduce.Child) (mapreduce.Usage, error) {
 		return mapreduce.Usage{Calls: 1, InputTokens: 10 * len(children), OutputTokens: 10}, nil
 	}
 	return coordinator.New(coordinator.Config{
-		Corpus: name, Rule: rule, MinChunks: 5, Clustering: cfg, Recipe: recipe, Holder: "test", TempDir: p.dir,
+		Corpus: name, Rule: rule, MinChunks: 5, Clustering: cfg, Recipe: recipe, Holder: p.holder, TempDir: p.dir,
 	}, coordinator.Deps{
 		Store: p.db.Store(), Corpora: p.db.Corpora(), Builds: p.db.Builds(), Barrier: p.db.Barrier(), Plans: p.conn.Plans(), Queue: p.conn.Queue(),
 		Journal: p.conn.Journal(), Dry: dry,
@@ -92,7 +101,7 @@ func (p *Place) Coordinator(_ context.Context, name string) (*coordinator.Coordi
 }
 
 // Run implements service.Builder, with a worker beside the coordinator.
-func (p *Place) Run(ctx context.Context, name string, req coordinator.Request, _ api.BuildRequest) (coordinator.Report, error) {
+func (p builder) Run(ctx context.Context, name string, req coordinator.Request, _ api.BuildRequest) (coordinator.Report, error) {
 	coord, err := p.Coordinator(ctx, name)
 	if err != nil {
 		return coordinator.Report{}, err
@@ -110,7 +119,7 @@ func (p *Place) Run(ctx context.Context, name string, req coordinator.Request, _
 		Slots: 2, MaxAttempts: 2, Recipe: recipe, Heartbeat: p.conn.Heartbeat(), Reduce: reduce,
 	}, worker.Deps{
 		Queue: p.conn.Queue(), Store: p.db.Store(), Barrier: p.db.Barrier(), Plans: p.conn.Plans(), Builds: p.db.Builds(),
-		Journal: p.conn.Journal(), Summarizer: hooked{extractive, p}, Embedder: llm.Lexical{}, Marked: coord.Hint,
+		Journal: p.conn.Journal(), Summarizer: hooked{extractive, p.Place}, Embedder: llm.Lexical{}, Marked: coord.Hint,
 	})
 	if err != nil {
 		return coordinator.Report{}, err
@@ -125,7 +134,7 @@ func (p *Place) Run(ctx context.Context, name string, req coordinator.Request, _
 }
 
 // Purge implements service.Builder.
-func (p *Place) Purge(ctx context.Context, name, build string) error {
+func (p builder) Purge(ctx context.Context, name, build string) error {
 	if err := p.conn.Queue().Purge(ctx, name, build); err != nil {
 		return err
 	}
