@@ -36,7 +36,10 @@ func (h *home) Run(ctx context.Context, name string, s api.Start) (coordinator.R
 	if s.Retry {
 		trigger = "retry"
 	}
-	return h.of(name).build(ctx, coordinator.Request{Force: s.Force, Trigger: trigger, Retry: s.Retry, RetryCause: s.Cause})
+	s = h.c.budget(s)
+	return h.of(name).build(ctx, coordinator.Request{
+		Force: s.Force, Trigger: trigger, Retry: s.Retry, RetryCause: s.Cause, MaxTokens: s.MaxTokens, MaxCost: s.MaxCost,
+	})
 }
 
 // of returns the home with another corpus at hand.
@@ -66,8 +69,9 @@ func (h *home) Detach(ctx context.Context, name string, s api.Start) (api.Build,
 	if err != nil {
 		return api.Build{}, err
 	}
+	s = h.c.budget(s)
 	report, err := coord.Build(ctx, coordinator.Request{
-		Force: s.Force, Trigger: cmp.Or(s.Trigger, "command"), Retry: s.Retry, RetryCause: s.Cause, Detach: true,
+		Force: s.Force, Trigger: cmp.Or(s.Trigger, "command"), Retry: s.Retry, RetryCause: s.Cause, MaxTokens: s.MaxTokens, MaxCost: s.MaxCost, Detach: true,
 	})
 	if err != nil && !errors.Is(err, levels.ErrHeld) {
 		return api.Build{}, err
@@ -188,7 +192,7 @@ func (h *home) drive(ctx context.Context, req coordinator.Request) (coordinator.
 // coordinator returns one for the home's corpus. Without a queue it can only plan.
 func (h *home) coordinator(m *wire.Models, events func(string)) (*coordinator.Coordinator, error) {
 	cfg := wire.CoordinatorConfig(h.cfg, h.cfg.Corpus, h.holder(), h.dir, m)
-	return h.places.Coordinator(cfg, m, wire.BudgetOf(h.cfg, wire.NoRequest), func(deps *coordinator.Deps) { deps.Events = events })
+	return h.places.Coordinator(cfg, m, func(deps *coordinator.Deps) { deps.Events = events })
 }
 
 // Plan says what a build would do. It needs the queue for the journal only: where there is none yet, or another process

@@ -42,6 +42,12 @@ func (c *cli) openAt(base string) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
+	if places.Fleet { // a coordinator makes them too, and need not have run yet
+		if err := places.Migrate(context.Background()); err != nil {
+			_ = places.Close()
+			return nil, err
+		}
+	}
 	h := &home{c: c, dir: c.home, cfg: c.cfg, places: places, counter: corpus.NewCounter(), ingested: func(ingest.Progress) {}}
 	if places.Fleet {
 		h.dir = "" // the system's temporary folder

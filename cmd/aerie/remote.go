@@ -78,12 +78,12 @@ func (r *remote) Ask(ctx context.Context, corpus string, q api.Ask, on func(answ
 }
 
 // budget adds what was typed about the budget of the build.
-func (r *remote) budget(s api.Start) api.Start {
-	if _, given := r.c.flags["build.max_tokens"]; given {
-		s.MaxTokens = &r.c.cfg.Build.MaxTokens
+func (c *cli) budget(s api.Start) api.Start {
+	if _, given := c.flags["build.max_tokens"]; given {
+		s.MaxTokens = &c.cfg.Build.MaxTokens
 	}
-	if _, given := r.c.flags["build.max_cost"]; given {
-		s.MaxCost = &r.c.cfg.Build.MaxCost
+	if _, given := c.flags["build.max_cost"]; given {
+		s.MaxCost = &c.cfg.Build.MaxCost
 	}
 	return s
 }
@@ -94,7 +94,7 @@ const startWithin = time.Minute
 func (r *remote) Detach(ctx context.Context, corpus string, s api.Start) (api.Build, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
 	defer cancel()
-	return r.Start(ctx, corpus, r.budget(s))
+	return r.Start(ctx, corpus, r.c.budget(s))
 }
 
 // Run starts a build and follows it. Ctrl-C pauses the build that was begun here, and only detaches from one that ran already.

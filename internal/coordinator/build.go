@@ -32,6 +32,10 @@ type Request struct {
 	// Retry takes buried tasks back; with RetryCause only those of one cause. Without any, nothing is built.
 	Retry      bool
 	RetryCause string
+	// MaxTokens and MaxCost are the budget of the build, input and output together; nil: as it is configured. With TriggerResumed the
+	// build keeps the one that it has.
+	MaxTokens *int
+	MaxCost   *float64
 	// Key, if not empty, is kept in the state of the build that this request begins or goes on with, so that whoever asks again with
 	// the same key can be told of that build.
 	Key string
@@ -220,7 +224,7 @@ func (r *run) start(record *levels.Corpus, req Request, d levels.Decision) (Repo
 	r.state = &levels.State{
 		Corpus: r.cfg.Corpus, Build: newBuildID(now), Generation: record.Generation + 1, Recipe: r.cfg.Recipe,
 		Config: r.configDigest(), Trigger: why, MaxDepth: r.cfg.MaxDepth, Status: levels.Running, Started: now,
-		Key: r.req.Key,
+		Key: r.req.Key, MaxTokens: r.req.MaxTokens, MaxCost: r.req.MaxCost,
 	}
 	if err := r.save(r.ctx); err != nil {
 		return Report{}, err
@@ -236,7 +240,7 @@ func (r *run) books() error {
 	}
 	spent, err := r.spent()
 	if err == nil {
-		err = r.deps.Books(r.ctx, r.state.Build, spent)
+		err = r.deps.Books(r.ctx, r.state, spent)
 	}
 	if err != nil {
 		return fmt.Errorf("coordinator: build %s: the budget: %w", r.state.Build, err)
@@ -275,14 +279,22 @@ func (r *run) resume() (Report, error) {
 	return r.drive()
 }
 
-// keep keeps the key of the request that goes on with a build.
+// keep keeps the key and the budget of the request that goes on with a build. Who goes on with it by himself changes nothing.
 func (r *run) keep() error {
-	if r.req.Key == "" || r.req.Key == r.state.Key {
+	before := *r.state
+	if r.req.Key != "" {
+		r.state.Key = r.req.Key
+	}
+	if r.req.Trigger != TriggerResumed {
+		r.state.MaxTokens, r.state.MaxCost = r.req.MaxTokens, r.req.MaxCost
+	}
+	if before.Key == r.state.Key && same(before.MaxTokens, r.state.MaxTokens) && same(before.MaxCost, r.state.MaxCost) {
 		return nil
 	}
-	r.state.Key = r.req.Key
 	return r.save(r.ctx)
 }
+
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // drive does what the state says until the build rests.
 func (r *run) drive() (Report, error) {

@@ -88,8 +88,9 @@ type Deps struct {
 	Journal llm.Journal // forgets attempts when buried tasks run again
 	Cluster clustering.Func
 	Dry     Dry // foresees the calls of a cluster, for Plan
-	// Books is told what a build has spent, whenever one starts or goes on; nil where nobody keeps a budget.
-	Books func(ctx context.Context, build string, spent mapreduce.Usage) error
+	// Books is told the budget of a build, as its state has it, and what it has spent, whenever one starts or goes on; nil where
+	// nobody keeps a budget.
+	Books func(ctx context.Context, build *levels.State, spent mapreduce.Usage) error
 	// Events is told in one sentence of each step of a build, as it happens.
 	Events   func(string)
 	Observer Observer

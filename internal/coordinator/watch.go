@@ -182,12 +182,18 @@ func (w *Watcher) goesOn(s *sight, state *levels.State, record *levels.Corpus) s
 		if w.now().Sub(state.Updated) >= retryAfter {
 			return TriggerResumed
 		}
-	case !s.revived && (state.Status == levels.Failed || state.Status == levels.Paused && strings.HasPrefix(state.Why, whyBudget)):
+	case !s.revived && (state.Status == levels.Failed || ranOut(state)):
 		// A new process may have a new key or a larger budget. If not, it rests again at once and has paid nothing.
 		s.revived = true
 		return TriggerResumed
 	}
 	return ""
+}
+
+// ranOut reports whether a build has used up a budget that is configured. One that was asked for with the build is somebody's
+// word, which no configuration takes back.
+func ranOut(state *levels.State) bool {
+	return state.Status == levels.Paused && strings.HasPrefix(state.Why, whyBudget) && state.MaxTokens == nil && state.MaxCost == nil
 }
 
 // mayFollow tells whether another build may start by itself after the newest one. One that a person stopped, that failed or

@@ -61,6 +61,10 @@ type State struct {
 	Baseline Baseline `json:"baseline"`  // the corpus when level 1 was planned
 	Trigger  string   `json:"trigger"`   // why it started
 	MaxDepth int      `json:"max_depth"` // levels at most; 0: no limit
+	// MaxTokens and MaxCost are the budget that was asked for when the build began, or went on last at somebody's wish; nil: as
+	// whoever builds is configured.
+	MaxTokens *int     `json:"max_tokens,omitempty"`
+	MaxCost   *float64 `json:"max_cost,omitempty"`
 	// Key is what the request that began the build, or went on with it last, is known by; "" mostly.
 	Key string `json:"key,omitempty"`
 

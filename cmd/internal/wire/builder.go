@@ -25,11 +25,11 @@ type Builder struct {
 var _ service.Builder = (*Builder)(nil)
 
 // Run implements service.Builder.
-func (b *Builder) Run(ctx context.Context, corpus string, req coordinator.Request, s api.BuildRequest) (coordinator.Report, error) {
+func (b *Builder) Run(ctx context.Context, corpus string, req coordinator.Request, _ api.BuildRequest) (coordinator.Report, error) {
 	if _, err := b.Places.EmbedderOf(ctx, b.Models, corpus); err != nil {
 		return coordinator.Report{}, err
 	}
-	coord, err := b.coordinator(corpus, s)
+	coord, err := b.coordinator(corpus)
 	if err != nil {
 		return coordinator.Report{}, err
 	}
@@ -53,12 +53,12 @@ func (b *Builder) Run(ctx context.Context, corpus string, req coordinator.Reques
 
 // Coordinator implements service.Builder.
 func (b *Builder) Coordinator(_ context.Context, corpus string) (*coordinator.Coordinator, error) {
-	return b.coordinator(corpus, api.BuildRequest{})
+	return b.coordinator(corpus)
 }
 
-func (b *Builder) coordinator(corpus string, s api.BuildRequest) (*coordinator.Coordinator, error) {
+func (b *Builder) coordinator(corpus string) (*coordinator.Coordinator, error) {
 	cfg := CoordinatorConfig(b.Places.cfg, corpus, b.Holder, b.TempDir, b.Models)
-	return b.Places.Coordinator(cfg, b.Models, BudgetOf(b.Places.cfg, s), b.More)
+	return b.Places.Coordinator(cfg, b.Models, b.More)
 }
 
 // Purge implements service.Builder.

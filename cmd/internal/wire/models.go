@@ -201,13 +201,14 @@ func BudgetOf(cfg *config.Config, s api.BuildRequest) Bounds {
 
 // Coordinator returns one for a corpus. Without an open queue it can only plan. more may change its dependencies before it is
 // made; nil for none.
-func (p *Places) Coordinator(cfg coordinator.Config, m *Models, budget Bounds, more func(*coordinator.Deps)) (*coordinator.Coordinator, error) {
+func (p *Places) Coordinator(cfg coordinator.Config, m *Models, more func(*coordinator.Deps)) (*coordinator.Coordinator, error) {
 	deps := coordinator.Deps{Store: p.Store, Corpora: p.Corpora, Builds: p.Builds, Barrier: p.Barrier, Dry: m.Dry, Log: p.log}
 	if p.conn != nil {
 		deps.Queue, deps.Plans, deps.Journal = p.Queue(), p.Plans(), p.Journal()
 	}
-	deps.Books = func(ctx context.Context, build string, spent mapreduce.Usage) error {
-		return m.Budget.Open(ctx, build, budget, m.Model, spent)
+	deps.Books = func(ctx context.Context, build *levels.State, spent mapreduce.Usage) error {
+		bounds := BudgetOf(p.cfg, api.BuildRequest{MaxTokens: build.MaxTokens, MaxCost: build.MaxCost})
+		return m.Budget.Open(ctx, build.Build, bounds, m.Model, spent)
 	}
 	if more != nil {
 		more(&deps)
