@@ -30,6 +30,7 @@ var program = daemon.Program{
 	Name: "coordinator", About: "plans builds, keeps their barriers and publishes trees", Version: version,
 	Shown:  []string{"queue.url", "state.url", "store.url", "server.listen", "build.schedule", "build.time-zone"},
 	Listen: func(c *config.Config) string { return c.Server.Listen },
+	Early:  server.Starting,
 	Serve:  serve,
 }
 

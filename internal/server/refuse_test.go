@@ -109,11 +109,17 @@ func TestBrowsers(t *testing.T) {
 func TestExtra(t *testing.T) {
 	extra := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	handler := server.New(server.Config{Token: "0123456789abcdef"}, nil, extra).Handler()
+	starting := server.Starting(extra)
 	for path, status := range map[string]int{"/healthz": 418, "/metrics": 418, "/v1x": 418, "/v1": 401, "/v1/status": 401} {
-		w := httptest.NewRecorder()
+		w, early := httptest.NewRecorder(), httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		starting.ServeHTTP(early, httptest.NewRequest("GET", path, nil))
 		if w.Code != status {
 			t.Errorf("%s: status %d, want %d", path, w.Code, status)
 		}
+		if status == 418 {
+			continue
+		}
+		problem(t, answer{early.Code, early.Header(), early.Body.Bytes()}, http.StatusServiceUnavailable, api.ExitUnreachable, "is starting")
 	}
 }

@@ -96,7 +96,7 @@ func New(cfg Config, service api.Service, extra http.Handler) *Server {
 	s.mux.HandleFunc("/", s.nowhere)
 	guarded := s.guard(s.mux)
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if extra != nil && r.URL.Path != "/v1" && !strings.HasPrefix(r.URL.Path, "/v1/") {
+		if extra != nil && !below(r.URL.Path) {
 			extra.ServeHTTP(w, r)
 			return
 		}
@@ -104,6 +104,24 @@ func New(cfg Config, service api.Service, extra http.Handler) *Server {
 	})
 	return s
 }
+
+// Starting stands in for a server that isn't ready yet: whatever is asked of /v1 may be asked again in a moment. extra gets all else.
+func Starting(extra http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !below(r.URL.Path) {
+			extra.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Retry-After", "2")
+		writeProblem(w, &api.Problem{
+			Type: "about:blank", Title: http.StatusText(http.StatusServiceUnavailable), Status: http.StatusServiceUnavailable,
+			Detail: "the coordinator is starting, and waits for its servers", Hint: "/readyz says for which", Exit: api.ExitUnreachable,
+		})
+	})
+}
+
+// below reports whether a path is one of the API.
+func below(path string) bool { return path == "/v1" || strings.HasPrefix(path, "/v1/") }
 
 // Handler returns all of it.
 func (s *Server) Handler() http.Handler { return s.handler }

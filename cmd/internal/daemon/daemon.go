@@ -40,6 +40,9 @@ type Program struct {
 	Shown []string
 	// Listen returns where probes and metrics are served; "" is nowhere.
 	Listen func(*config.Config) string
+	// Early, if not nil, stands round what answers until Serve has set a handler of its own: clients that come early must not take it
+	// for the whole.
+	Early func(http.Handler) http.Handler
 	// Serve works until ctx ends, then finishes in an orderly way and returns nil.
 	Serve func(ctx context.Context, d *Daemon) error
 }
@@ -159,7 +162,7 @@ func (d *Daemon) run(ctx context.Context) error {
 		defer cancel()
 		d.Telemetry.Close(flush)
 	}()
-	d.Handle(d.Telemetry.Handler(telemetry.Check{Name: "start", Ask: func(context.Context) error { return errors.New("not connected yet") }}))
+	d.waitFor(errors.New("not connected yet"))
 	if address := d.Listen(d.Config); address != "" {
 		end, err := d.listen(ctx, address)
 		if err != nil {
@@ -239,10 +242,19 @@ func (d *Daemon) Until(ctx context.Context, what string, ready func(context.Cont
 	}
 }
 
+// waitFor answers that the daemon isn't ready, and why.
+func (d *Daemon) waitFor(why error) {
+	h := d.Telemetry.Handler(telemetry.Check{Name: "start", Ask: func(context.Context) error { return why }})
+	if d.Early != nil {
+		h = d.Early(h)
+	}
+	d.Handle(h)
+}
+
 // wait shows at /readyz why the daemon waits.
 func (d *Daemon) wait(ctx context.Context, what string, why error, pause time.Duration) error {
 	d.Log.Warn(what, "error", why)
-	d.Handle(d.Telemetry.Handler(telemetry.Check{Name: "start", Ask: func(context.Context) error { return why }}))
+	d.waitFor(why)
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
