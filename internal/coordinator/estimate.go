@@ -198,18 +198,20 @@ func (c *Coordinator) foresee(ctx context.Context, clusters []levels.Cluster) (m
 	for i := range nodes {
 		exists[nodes[i].ID] = true
 	}
+	texts, err := c.textsOf(ctx, clusters, exists)
+	if err != nil {
+		return total, err
+	}
 	for _, cl := range clusters {
 		if exists[cl.ID] {
 			total.Reused++
 			continue
 		}
-		children, err := c.deps.Store.Get(ctx, c.cfg.Corpus, cl.Children, store.Fields{Text: true})
-		if err != nil {
-			return total, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
-		}
-		passages := make([]mapreduce.Child, len(children))
-		for i := range children {
-			passages[i] = mapreduce.Child{Text: children[i].Text, Tokens: children[i].Tokens}
+		passages := make([]mapreduce.Child, 0, len(cl.Children))
+		for _, id := range cl.Children {
+			if child, ok := texts[id]; ok { // else it was deleted meanwhile
+				passages = append(passages, child)
+			}
 		}
 		usage, err := c.deps.Dry(ctx, passages)
 		if err != nil {
@@ -218,4 +220,32 @@ func (c *Coordinator) foresee(ctx context.Context, clusters []levels.Cluster) (m
 		total = total.Add(usage)
 	}
 	return total, nil
+}
+
+// textsOf reads the children of the clusters that don't exist yet, many at a time.
+func (c *Coordinator) textsOf(ctx context.Context, clusters []levels.Cluster, exists map[tree.ID]bool) (map[tree.ID]mapreduce.Child, error) {
+	texts := make(map[tree.ID]mapreduce.Child)
+	var ids []tree.ID
+	for _, cl := range clusters {
+		if exists[cl.ID] {
+			continue
+		}
+		for _, id := range cl.Children {
+			if _, known := texts[id]; !known {
+				texts[id] = mapreduce.Child{}
+				ids = append(ids, id)
+			}
+		}
+	}
+	clear(texts)
+	for chunk := range slices.Chunk(ids, page) {
+		nodes, err := c.deps.Store.Get(ctx, c.cfg.Corpus, chunk, store.Fields{Text: true})
+		if err != nil {
+			return nil, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
+		}
+		for i := range nodes {
+			texts[nodes[i].ID] = mapreduce.Child{Text: nodes[i].Text, Tokens: nodes[i].Tokens}
+		}
+	}
+	return texts, nil
 }
