@@ -34,14 +34,18 @@ const (
 // dependency that keeps it from that. Both answer in JSON.
 func (t *Telemetry) Handler(checks ...Check) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(t.registry, promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
-		Registry: t.registry, EnableOpenMetrics: true, MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
-	})))
-	mux.HandleFunc("GET /healthz", t.health)
 	ready := &readiness{t: t}
 	for _, check := range checks {
 		ready.checks = append(ready.checks, &asked{Check: check})
 	}
+	metrics := promhttp.InstrumentMetricHandler(t.registry, promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
+		Registry: t.registry, EnableOpenMetrics: true, MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
+	}))
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		ready.state() // where nobody probes, the gauge would say for ever that the process isn't ready
+		metrics.ServeHTTP(w, r)
+	})
+	mux.HandleFunc("GET /healthz", t.health)
 	mux.HandleFunc("GET /readyz", ready.serve)
 	return mux
 }

@@ -89,6 +89,18 @@ func TestReadyNamesWhatIsMissing(t *testing.T) {
 	})
 }
 
+// TestReadyWithoutProbes: where nobody asks /readyz, the gauge still tells whether the process is ready.
+func TestReadyWithoutProbes(t *testing.T) {
+	for want, err := range map[string]error{"aerie_ready 1\n": nil, "aerie_ready 0\n": errors.New("connection refused")} {
+		h := newTelemetry(t, "worker").Handler(telemetry.Check{Name: "queue", Ask: func(context.Context) error { return err }})
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("with the answer %v: no %q", err, want)
+		}
+	}
+}
+
 // TestReadyDoesNotHang asks a dependency that never answers, and one that doesn't even heed the end of its context.
 func TestReadyDoesNotHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -185,5 +185,5 @@ var Metrics = []Metric{
 	{QuerySeconds, Histogram, "seconds", byCorpusOutcome, coordinatorOnly, "Time of queries.", queryOutcomes, quick},
 	{QueryHits, Histogram, "hits", byCorpus, coordinatorOnly, "Hits of each query that was answered.", nil, few},
 
-	{Ready, Gauge, "1", nil, both, "1 when every dependency answered the last time that readiness was asked for, else 0.", nil, nil},
+	{Ready, Gauge, "1", nil, both, "1 when every dependency answers, as asked for this reading or by a probe just before it, else 0.", nil, nil},
 }
