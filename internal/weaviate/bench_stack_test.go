@@ -158,26 +158,35 @@ func restCursor(b *testing.B, class string) int {
 	}
 }
 
+// BenchmarkReadBack reads a corpus with its vectors: with everything else, and as clustering does, without texts. The REST cursor
+// has all properties or none of the vectors.
 func BenchmarkReadBack(b *testing.B) {
-	s, nodes := connect(b, weaviate.Config{}), passages(2*benchNodes, 1024)
-	if err := s.Put(b.Context(), "readback", nodes); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		ours, raw := inTurns(5, func(int) {
-			got := 0
-			err := s.Each(b.Context(), "readback", store.AnyLevel(), allFields, func(n *tree.Node) error { got++; return nil })
-			if err != nil || got != len(nodes) {
-				b.Fatal(got, err)
-			}
-		}, func(int) {
-			if got := restCursor(b, "Aerie_readback"); got != len(nodes) {
-				b.Fatal(got)
-			}
-		})
-		b.ReportMetric(float64(len(nodes))/ours.Seconds(), "nodes/s")
-		b.ReportMetric(float64(len(nodes))/raw.Seconds(), "raw/s")
-		b.ReportMetric(raw.Seconds()/ours.Seconds(), "x")
+	s := connect(b, weaviate.Config{})
+	for _, width := range []int{384, 1024} {
+		corpus, nodes := fmt.Sprint("readback", width), passages(2*benchNodes, width)
+		if err := s.Put(b.Context(), corpus, nodes); err != nil {
+			b.Fatal(err)
+		}
+		for name, with := range map[string]store.Fields{"all": allFields, "vectors": {Vector: true}} {
+			b.Run(fmt.Sprintf("%d/%s", width, name), func(b *testing.B) {
+				for b.Loop() {
+					ours, raw := inTurns(5, func(int) {
+						got := 0
+						err := s.Each(b.Context(), corpus, store.AnyLevel(), with, func(n *tree.Node) error { got++; return nil })
+						if err != nil || got != len(nodes) {
+							b.Fatal(got, err)
+						}
+					}, func(int) {
+						if got := restCursor(b, "Aerie_"+corpus); got != len(nodes) {
+							b.Fatal(got)
+						}
+					})
+					b.ReportMetric(float64(len(nodes))/ours.Seconds(), "nodes/s")
+					b.ReportMetric(float64(len(nodes))/raw.Seconds(), "raw/s")
+					b.ReportMetric(raw.Seconds()/ours.Seconds(), "x")
+				}
+			})
+		}
 	}
 }
 
