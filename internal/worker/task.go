@@ -114,12 +114,19 @@ func (w *Worker) attempt(ctx context.Context, d *delivery) error {
 		return err
 	}
 	if alone {
+		// So it is with a suspect that waits for another one.
+		if err := w.takeBack(ctx, d); err != nil {
+			return err
+		}
 		w.places.Release(places)
 		places = 0
 		if err := w.places.Acquire(ctx, int64(w.cfg.hands())); err != nil {
 			return err
 		}
 		places = int64(w.cfg.hands())
+		if _, err := w.begin(ctx, d); err != nil {
+			return err
+		}
 	}
 	usage, err := w.make(ctx, t)
 	if err != nil {
@@ -145,6 +152,15 @@ func (w *Worker) begin(ctx context.Context, d *delivery) (alone bool, err error)
 		return false, queue.Permanent("worker_died", fmt.Errorf("%d attempts have ended with the worker's process", died))
 	}
 	return died >= w.cfg.MaxAttempts, nil
+}
+
+// takeBack makes an attempt uncounted that was begun.
+func (w *Worker) takeBack(ctx context.Context, d *delivery) error {
+	if _, err := w.deps.Journal.End(ctx, d.task.Build, d.task.ID, false); err != nil {
+		return &dependency{fmt.Errorf("taking the attempt back: %w", err)}
+	}
+	d.begun = false
+	return nil
 }
 
 // make summarizes the children and writes the node.
@@ -279,7 +295,7 @@ func (w *Worker) conclude(ctx, work context.Context, d *delivery, err error) {
 		w.giveBack(ctx, d, 30*time.Second)
 	case errors.As(err, &rests):
 		w.giveBack(ctx, d, rests.after())
-	case work.Err() != nil:
+	case work.Err() != nil, d.lost.Load(): // the end of the work is not the task's fault
 		w.giveBack(ctx, d, 0)
 	case errors.Is(err, llm.ErrBudget):
 		w.stop(ctx, t, "pause", "over budget: "+err.Error())
@@ -344,8 +360,8 @@ func (w *Worker) fail(ctx context.Context, d *delivery, err error) {
 // giveBack returns a task whose attempt doesn't count.
 func (w *Worker) giveBack(ctx context.Context, d *delivery, after time.Duration) {
 	if d.begun {
-		if _, err := w.deps.Journal.End(ctx, d.task.Build, d.task.ID, false); err != nil {
-			w.deps.Log.WarnContext(ctx, "an attempt that doesn't count was not taken back", "task", d.task.ID, "error", err)
+		if err := w.takeBack(ctx, d); err != nil {
+			w.deps.Log.WarnContext(ctx, "an attempt that doesn't count still does", "task", d.task.ID, "error", err)
 		}
 	}
 	w.requeue(ctx, d, after)
