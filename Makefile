@@ -84,8 +84,8 @@ format: need-go ## rewrite the code in the standard form
 lint: need-go ## format, vet and staticcheck, without changing anything
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	  if [ -n "$$unformatted" ]; then echo "not in the standard form (make format):" >&2; echo "$$unformatted" >&2; exit 1; fi
-	$(GO) vet ./...
-	$(STATICCHECK) ./...
+	$(GO) vet ./... && $(GO) vet -tags stack ./...
+	$(STATICCHECK) -tags stack ./...
 
 .PHONY: bench
 bench: build ## what clustering takes here, in one table; ROWS=1000000 and VECTORS=file.npy measure others
@@ -103,7 +103,7 @@ microbench: need-go ## the Go benchmarks of every package
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: check
-check: need-go need-cc lint race build ## what CI runs: format, vet, linters, all tests with the race detector, the demo
+check: need-go need-cc lint race test-stack test-chart build ## what CI runs: linters, all tests with the race detector, those on real servers, the chart's, the demo
 	@home=$$(mktemp -d) && trap 'rm -rf "$$home"' EXIT && $(BIN)/aerie demo --home "$$home/.aerie"
 
 .PHONY: clean

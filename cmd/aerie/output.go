@@ -38,15 +38,6 @@ func (c *cli) printJSON(v any) error {
 // note writes a line for people to stderr.
 func (c *cli) note(format string, args ...any) { fmt.Fprintf(c.err, format+"\n", args...) }
 
-// warn tells people of what they might not expect: in a line, or where programs read stderr, in the log.
-func (c *cli) warn(format string, args ...any) {
-	if c.output == "table" {
-		c.note("warning: "+format, args...)
-		return
-	}
-	c.log.Warn(fmt.Sprintf(format, args...))
-}
-
 // table writes rows in columns: the first row is the heading, and numbers stand to the right.
 func table(w io.Writer, rows [][]string) {
 	if len(rows) == 0 {

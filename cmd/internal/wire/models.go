@@ -132,6 +132,9 @@ func (p *Places) EmbedderOf(ctx context.Context, m *Models, corpus string) (llm.
 	}
 	if BroughtAlong(p.cfg, record) && !m.own {
 		own := llm.Lexical{Width: record.Width}
+		if _, told := p.told.LoadOrStore(corpus, true); told {
+			return own, nil
+		}
 		p.log.Warn(fmt.Sprintf("corpus %s holds vectors that were brought along, and embeddings doesn't name their model: summaries are embedded by %s, "+
 			"which places them well among each other and not among the leaves", record.Name, own.Name()))
 		return own, nil

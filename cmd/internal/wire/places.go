@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/coordinator"
@@ -43,6 +44,7 @@ type Places struct {
 	conn    *natsqueue.Conn      // nil until OpenQueue
 	state   *redisstate.State    // nil when embedded
 	watched *telemetry.Telemetry // nil: nobody watches
+	told    sync.Map             // corpora that were warned of
 	close   []func() error
 }
 
