@@ -198,7 +198,8 @@ type State struct {
 type Store struct {
 	// URL is http(s)://… of Weaviate; empty is SQLite in the home.
 	URL string `key:"url"`
-	// GRPCURL is host:port of its gRPC side; empty is the host of URL at 50051.
+	// GRPCURL is host:port of its gRPC side, after grpc:// or grpcs:// if it differs from URL in using TLS; empty is the host of URL at
+	// 50051, or 443 with https.
 	GRPCURL string `key:"grpc_url"`
 	// APIKey is sent as a bearer token; empty sends none.
 	APIKey Secret `key:"api_key"`

@@ -224,7 +224,7 @@ func (c *Config) validateFleet() error {
 		address("queue.url", c.Queue.URL, "nats", "tls", "ws", "wss"),
 		address("state.url", firstAddress(c.State.URL), "redis", "rediss"),
 		address("store.url", c.Store.URL, "http", "https"),
-		hostPort("store.grpc_url", c.Store.GRPCURL, true),
+		hostPort("store.grpc_url", strings.TrimPrefix(strings.TrimPrefix(c.Store.GRPCURL, "grpc://"), "grpcs://"), true),
 		hostPort("server.listen", c.Server.Listen, false),
 		address("server.url", c.Server.URL, "http", "https"),
 		hostPort("worker.listen", c.Worker.Listen, true),
