@@ -11,10 +11,13 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +40,8 @@ type fleet struct {
 	corpus   string
 	stack    *stack.Stack // NATS and Redis are its own
 	endpoint *llmtest.Server
+	url      string       // of the endpoint
+	calls    atomic.Int64 // that have come to it, those under way included
 	settings map[string]string
 	places   *wire.Places
 	workers  int
@@ -51,8 +56,13 @@ const never = `"0 0 29 2 *"`
 func newFleet(t *testing.T, endpoint llmtest.Config, settings map[string]string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir(), corpus: strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())}
-	f.endpoint = llmtest.New(endpoint)
-	t.Cleanup(f.endpoint.Close)
+	f.endpoint = llmtest.NewHandler(endpoint)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.calls.Add(1)
+		f.endpoint.ServeHTTP(w, r)
+	}))
+	f.url = server.URL + "/v1"
+	t.Cleanup(server.Close)
 	f.stack = &stack.Stack{Folder: filepath.Join(f.dir, "stack")}
 	t.Cleanup(func() {
 		if err := errors.Join(f.stack.NATS.Kill(context.Background()), f.stack.Redis.Kill(context.Background())); err != nil {
@@ -66,7 +76,7 @@ func newFleet(t *testing.T, endpoint llmtest.Config, settings map[string]string)
 	}
 	f.settings = map[string]string{
 		"queue.ack_wait": "5s", "server.lease": "15s", "worker.grace": "5s", "build.slots": "4", "build.schedule": never,
-		"summaries.provider": "openai", "summaries.base_url": fmt.Sprintf("%q", f.endpoint.URL()), "summaries.model": "fake",
+		"summaries.provider": "openai", "summaries.base_url": fmt.Sprintf("%q", f.url), "summaries.model": "fake",
 		"clustering.mode": "kmeans", "clustering.target_cluster_size": "5",
 	}
 	maps.Copy(f.settings, settings)
