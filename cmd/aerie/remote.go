@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aerie-rag/aerie/internal/answer"
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/client"
 	"github.com/aerie-rag/aerie/internal/coordinator"
@@ -36,7 +35,7 @@ func (c *cli) openRemote(also []string) (place, error) {
 	r := &remote{c: c}
 	var err error
 	r.Client, err = client.New(client.Config{
-		URL: c.cfg.Server.URL, Token: c.cfg.Server.Token.Reveal(), Base: baseFolder(c.home), Packed: r.progress,
+		URL: c.cfg.Server.URL, Token: c.cfg.Server.Token.Reveal(), CAFile: c.cfg.Server.CAFile, Base: baseFolder(c.home), Packed: r.progress,
 	})
 	if err != nil {
 		return nil, err
@@ -71,10 +70,6 @@ func (r *remote) Ingest(ctx context.Context, req ingest.Request) (ingest.Report,
 		req.ChunkTokens = r.c.cfg.Chunking.Tokens
 	}
 	return r.Client.Ingest(ctx, req)
-}
-
-func (r *remote) Ask(ctx context.Context, corpus string, q api.Ask, on func(answer.Sentence)) (api.Answer, error) {
-	return r.Client.Ask(ctx, corpus, q, on)
 }
 
 // budget adds what was typed about the budget of the build.
@@ -148,10 +143,14 @@ func (r *remote) follow(ctx context.Context, corpus string, b api.Build) (api.Bu
 		}
 	})
 	defer unhook()
-	told := 0
+	var told []string
 	rest, err := r.Watch(watchCtx, corpus, b.Build, func(now api.Build) {
-		for ; told < len(now.Steps); told++ {
-			show.event(now.Steps[told])
+		if len(now.Steps) > 0 && (len(now.Steps) < len(told) || len(told) > 0 && now.Steps[0] != told[0]) {
+			told = nil // another coordinator has taken over, and tells its own
+		}
+		for _, step := range now.Steps[min(len(told), len(now.Steps)):] {
+			show.event(step)
+			told = append(told, step)
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -5,12 +5,15 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -24,6 +27,8 @@ type Config struct {
 	URL string
 	// Token is sent as a bearer token; "" sends none.
 	Token string
+	// CAFile names a PEM file of the authority that an https:// coordinator's certificate is checked against; "" is the system's.
+	CAFile string
 	// Base is the directory that ids of files are relative to; see ingest.Config.
 	Base string
 	// Packed, if not nil, is told how many documents and rows of an ingest were read. It must be fast.
@@ -52,6 +57,16 @@ func New(cfg Config) (*Client, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ExpectContinueTimeout = 5 * time.Second
+	if cfg.CAFile != "" {
+		pem, err := os.ReadFile(cfg.CAFile)
+		if err != nil {
+			return nil, api.Usagef("", "server.ca_file can't be read: %w", err)
+		}
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, api.Usagef("", "server.ca_file: %s holds no PEM certificate", cfg.CAFile)
+		}
+	}
 	return &Client{cfg: cfg, base: base, http: &http.Client{
 		Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { // a token goes where it was meant for, and nowhere else

@@ -2,8 +2,10 @@ package client_test
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -308,6 +310,39 @@ func TestBrokenAnswers(t *testing.T) {
 		var e *api.Error
 		if err := c.ask(); !errors.As(err, &e) || e.Exit == 0 {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestTLS: a coordinator behind TLS is trusted by its own authority only.
+func TestTLS(t *testing.T) {
+	handler := server.New(server.Config{}, servicetest.Open(t, t.TempDir()).Service(t), nil).Handler()
+	web := httptest.NewUnstartedServer(handler)
+	web.Config.ErrorLog = log.New(io.Discard, "", 0)
+	web.StartTLS()
+	t.Cleanup(web.Close)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		file string
+		ok   bool
+	}{{file, true}, {"", false}} {
+		cl, err := client.New(client.Config{URL: web.URL, CAFile: c.file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cl.Close)
+		_, err = cl.Status(t.Context(), "")
+		var e *api.Error
+		if (err == nil) != c.ok || err != nil && (!errors.As(err, &e) || e.Exit != api.ExitUnreachable || !strings.Contains(e.Error(), "certificate")) {
+			t.Errorf("with %q: %v", c.file, err)
+		}
+	}
+	for _, wrong := range []string{filepath.Join(t.TempDir(), "none"), os.Args[0]} {
+		if _, err := client.New(client.Config{URL: web.URL, CAFile: wrong}); err == nil || !strings.Contains(err.Error(), "server.ca_file") {
+			t.Errorf("%v", err)
 		}
 	}
 }

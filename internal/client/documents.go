@@ -138,7 +138,7 @@ func (c *Client) Documents(ctx context.Context, req api.DocumentsRequest) (api.D
 
 // eachDocument calls fn with the id of every document that starts with a prefix.
 func (c *Client) eachDocument(ctx context.Context, corpus, prefix string, fn func(string) error) error {
-	req := api.DocumentsRequest{Corpus: corpus, Prefix: prefix, Limit: 10_000}
+	req := api.DocumentsRequest{Corpus: corpus, Prefix: prefix, Limit: 100_000}
 	for {
 		page, err := c.Documents(ctx, req)
 		if err != nil {

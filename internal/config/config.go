@@ -231,6 +231,9 @@ type Server struct {
 	Token Secret `key:"token"`
 	// TokenFile names a file that holds the token; a relative path in aerie.yaml starts at its folder.
 	TokenFile string `key:"token_file"`
+	// CAFile names a PEM file of the authority that the coordinator's certificate is checked against, instead of the system's; only
+	// with https://.
+	CAFile string `key:"ca_file"`
 }
 
 // Worker is the worker daemon's own.

@@ -97,6 +97,7 @@ var usage = map[string]string{
 	"server.lease":      "how long a coordinator that gives no sign of life keeps its builds",
 	"server.url":        "makes every command a client of that coordinator",
 	"server.token":      "clients must send it; or token_file; or AERIE_SERVER_TOKEN; required unless listen is on loopback",
+	"server.ca_file":    "authority of the coordinator's certificate, for aerie; relative to this file",
 	"server.token_file": "file that holds the token; relative to this file",
 	"worker.listen":     "worker: /healthz, /readyz, /metrics; empty: none",
 	"worker.grace":      "time to finish on SIGTERM",

@@ -35,7 +35,7 @@ func (in *ingestInput) Resolve(ctx huma.Context) []error {
 type documentsInput struct {
 	CorpusPath
 	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"most documents of a page"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"100000" default:"1000" doc:"most documents of a page"`
 	Prefix string `query:"prefix" doc:"what ids start with"`
 }
 

@@ -17,7 +17,8 @@ type description struct {
 	Paths      map[string]map[string]operation `json:"paths"` // by path and method
 	Components struct {
 		Schemas map[string]struct {
-			Properties map[string]any `json:"properties"`
+			Properties           map[string]any `json:"properties"`
+			AdditionalProperties any            `json:"additionalProperties"`
 		} `json:"schemas"`
 	} `json:"components"`
 }
@@ -76,7 +77,11 @@ func TestOpenAPI(t *testing.T) {
 	if len(doc.Components.Schemas) < 20 {
 		t.Errorf("only %d types are described", len(doc.Components.Schemas))
 	}
+	requests := []string{"Ask", "BuildRequest", "DeleteInputBody", "Query", "RetryRequest", "TextsInputBody"}
 	for name, schema := range doc.Components.Schemas {
+		if closed := schema.AdditionalProperties == false; closed != slices.Contains(requests, name) {
+			t.Errorf("%s: additionalProperties is %v", name, schema.AdditionalProperties)
+		}
 		for field := range schema.Properties {
 			if strings.ToLower(field) != field {
 				t.Errorf("%s.%s: names of fields are in lower case", name, field)

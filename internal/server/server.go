@@ -93,6 +93,7 @@ func New(cfg Config, service api.Service, extra http.Handler) *Server {
 	s.buildRoutes()
 	s.treeRoutes()
 	s.queryRoutes()
+	s.openResponses()
 	s.mux.HandleFunc("/", s.nowhere)
 	guarded := s.guard(s.mux)
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -207,6 +208,30 @@ func (s *Server) describe() huma.Config {
 		cfg.Security = []map[string][]string{{"token": {}}}
 	}
 	return cfg
+}
+
+// openResponses lets the types that only responses have take more fields, since more are welcome in any later version; those of requests
+// refuse what they don't know.
+func (s *Server) openResponses() {
+	doc := s.api.OpenAPI()
+	asked := map[*huma.Schema]bool{}
+	for _, item := range doc.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Delete} {
+			if op == nil || op.RequestBody == nil {
+				continue
+			}
+			for _, content := range op.RequestBody.Content {
+				if content.Schema.Ref != "" {
+					asked[doc.Components.Schemas.SchemaFromRef(content.Schema.Ref)] = true
+				}
+			}
+		}
+	}
+	for _, schema := range doc.Components.Schemas.Map() {
+		if schema.AdditionalProperties == false && !asked[schema] {
+			schema.AdditionalProperties = nil
+		}
+	}
 }
 
 // schemaName names the types of other packages with theirs, since several have a Report and a Status.

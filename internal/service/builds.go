@@ -102,6 +102,9 @@ func (s *Service) running(corpus string) *run {
 	}
 }
 
+// planning is the gate of plans, one after the other for all corpora. No corpus has this name.
+const planning = "/plan"
+
 // Plan says what a build would do and cost.
 func (s *Service) Plan(ctx context.Context, corpus string) (coordinator.Estimate, error) {
 	if err := checkName(corpus); err != nil {
@@ -111,6 +114,11 @@ func (s *Service) Plan(ctx context.Context, corpus string) (coordinator.Estimate
 	if err != nil {
 		return coordinator.Estimate{}, err
 	}
+	leave, err := s.gate(ctx, planning) // each plans with all the memory that is there
+	if err != nil {
+		return coordinator.Estimate{}, err
+	}
+	defer leave()
 	return coord.Plan(ctx)
 }
 
