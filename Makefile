@@ -46,8 +46,9 @@ race: need-go need-cc ## all tests with the race detector
 	$(RACE) -timeout 20m ./...
 
 .PHONY: test-stack
-test-stack: need-go need-redis ## the adapters' tests on real servers: redis-server, Weaviate (built once, into .cache)
+test-stack: need-go need-redis ## the tests on real servers, NATS, Redis and Weaviate (built once, into .cache): adapters, and whole fleets
 	$(GO) test -tags stack -timeout 30m ./internal/redisstate/... ./internal/weaviate/...
+	$(GO) test -tags stack -timeout 30m ./cmd/internal/fleettest # after the others, some of which measure
 
 .PHONY: stack
 stack: need-go need-redis build ## start NATS, Redis and Weaviate here, and write .stack/aerie.yaml for them
