@@ -58,7 +58,9 @@ var buildTests = []contractTest{
 		s.acquire("a", 0)
 		lease, err := s.Builds.Acquire(s.Context(), s.corpus+"-other", "b", ttl, 0)
 		s.ok("Acquire for another corpus", err)
-		s.ok("Save", s.Builds.Save(s.Context(), lease, s.state("b1")))
+		other := s.state("b1")
+		other.Corpus = lease.Corpus
+		s.ok("Save", s.Builds.Save(s.Context(), lease, other))
 		_, err = s.Builds.Load(s.Context(), s.corpus)
 		s.fails("Load", err, levels.ErrNotFound)
 	}},
