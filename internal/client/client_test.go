@@ -114,7 +114,7 @@ func birds(t *testing.T, c *client.Client, n int) ingest.Report {
 }
 
 // TestLostAnswer: the answer to a start is lost after the coordinator has acted on it. The client asks again with the same key, and
-// there is one build.
+// there is one build. FAULTS: Comfy-Org/ComfyUI pull/16204 (each retry is billed).
 func TestLostAnswer(t *testing.T) {
 	b := newBetween(t)
 	c := b.client(t, client.Config{})

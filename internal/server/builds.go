@@ -27,8 +27,9 @@ type retryInput struct {
 	Body *api.RetryRequest `required:"false"`
 }
 
-const startText = `Goes on with a build that is unfinished, or starts one if the growth rule or force says so. The answer is 202 with the build while it runs, and 200
-at rest, also when there was nothing to do. While a build of the corpus runs, a second request is answered with that one, its attached true.`
+const startText = `Goes on with a build that is unfinished, or starts one if the growth rule or force says so. The answer is 202 with
+the build while it runs, and 200 at rest, also when there was nothing to do. While a build of the corpus runs, a second request is answered with
+that one, its attached true.`
 
 func (s *Server) buildRoutes() {
 	register(s, huma.Operation{

@@ -56,9 +56,10 @@ type after struct {
 	ID string `json:"i"`
 }
 
-const ingestText = `The body is JSON lines, and is read as it comes. A row {"id","text","document_id"?,"chunk_index"?,"embedding"?, and flat metadata} is a ready-made
-chunk, as aerie ingest takes them. A line {"document":{"id":"a.md","text":"…","format":"text"}} is a whole document (format text or html), which is cut here.
-What is there already is kept, what has changed is replaced. If the body breaks off, what was stored stands, and the same request goes on from there.`
+const ingestText = `The body is JSON lines, and is read as it comes. A row {"id","text","document_id"?,"chunk_index"?,"embedding"?, and flat
+metadata} is a ready-made chunk, as aerie ingest takes them. A line {"document":{"id":"a.md","text":"…","format":"text"}} is a whole document
+(format text or html), which is cut here. What is there already is kept, what has changed is replaced. If the body breaks off, what was stored
+stands, and the same request goes on from there.`
 
 func (s *Server) documentRoutes() {
 	lines := &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{ndjson: {Schema: &huma.Schema{Type: huma.TypeString}}}}

@@ -18,9 +18,9 @@ import (
 // eventStream is the type of server-sent events.
 const eventStream = "text/event-stream"
 
-const eventsText = `Each event is the whole build as it is, named progress, or rest for the last; gone, with a problem, if the build was replaced or deleted. An
-event's id tells its content: with it in Last-Event-ID a stream goes on at the next change, on any coordinator. A comment comes every 15 s when nothing else does. Who
-reads too slowly is dropped, and comes back in the same way.`
+const eventsText = `Each event is the whole build as it is, named progress, or rest for the last; gone, with a problem, if the build was
+replaced or deleted. An event's id tells its content: with it in Last-Event-ID a stream goes on at the next change, on any coordinator. A comment
+comes every 15 s when nothing else does. Who reads too slowly is dropped, and comes back in the same way.`
 
 type eventsInput struct {
 	BuildPath

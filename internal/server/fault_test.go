@@ -134,8 +134,8 @@ func TestStuckQuery(t *testing.T) {
 	problem(t, a, http.StatusServiceUnavailable, api.ExitFailed, "gave up", "20ms")
 }
 
-// TestTwoBuildsAtOnce: the second request is answered with the build that runs, and so is a retry refused. FAULTS: infiniflow/ragflow
-// 14101, 3416.
+// TestTwoBuildsAtOnce: the second request is answered with the build that runs, and a retry is refused. FAULTS:
+// infiniflow/ragflow 14101, 3416.
 func TestTwoBuildsAtOnce(t *testing.T) {
 	w := newWorld(t, server.Config{})
 	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
@@ -206,7 +206,8 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// TestPauseAndCancel: a build pauses when it is asked to, goes on, and ends for good when it is cancelled, running or paused.
+// TestPauseAndCancel: a build pauses when it is asked to, goes on, and ends for good when it is cancelled, running or paused. FAULTS:
+// infiniflow/ragflow 7835, 11993 (can't be cancelled).
 func TestPauseAndCancel(t *testing.T) {
 	w := newWorld(t, server.Config{Look: 10 * time.Millisecond})
 	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)

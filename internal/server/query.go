@@ -24,8 +24,8 @@ type askInput struct {
 	Body   api.Ask
 }
 
-const askText = `With Accept: text/event-stream the answer comes as it is written: events named sentence, then one named answer with all of it, which is what counts,
-or one named problem. Otherwise it comes as JSON in one piece.`
+const askText = `With Accept: text/event-stream the answer comes as it is written: events named sentence, then one named answer with all of
+it, which is what counts, or one named problem. Otherwise it comes as JSON in one piece.`
 
 func (s *Server) queryRoutes() {
 	register(s, huma.Operation{

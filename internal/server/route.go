@@ -31,7 +31,10 @@ type reply[T any] struct {
 type nothing struct{}
 
 // long lists the operations that may take as long as they take.
-var long = []string{"ingest-documents", "delete-document", "delete-documents", "delete-corpus", "get-plan", "collect-garbage", "list-nodes", "get-tree", "ask", "watch-build"}
+var long = []string{
+	"ingest-documents", "delete-document", "delete-documents", "delete-corpus", "get-plan", "collect-garbage", "list-nodes", "get-tree", "ask",
+	"watch-build",
+}
 
 // register registers an operation. Every error of the handler becomes a problem.
 func register[I, O any](s *Server, op huma.Operation, handler func(context.Context, *I) (*O, error)) {

@@ -72,7 +72,7 @@ func (w *world) open(path string, headers ...string) (next func() (event, bool),
 }
 
 // TestEvents: a stream begins with the build as it is, shows that it lives, goes on after the event that was read last, and is over
-// for good when the end was read.
+// for good when the end was read. FAULTS: infiniflow/ragflow 1272, 4173 (looks stuck, no progress).
 func TestEvents(t *testing.T) {
 	w := newWorld(t, server.Config{Look: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond})
 	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
