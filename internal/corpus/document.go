@@ -34,7 +34,7 @@ type Row struct {
 	Metadata map[string]any
 	// Vector is the row's embedding as it was given, finite and not all zero; nil if it has none.
 	Vector []float32
-	// VectorOf says where Vector stands if that isn't the row itself, such as "vectors.npy row 3".
+	// VectorOf is the file that Vector is a row of, the one with the row's number; "" if the vector stands in the row itself.
 	VectorOf string
 }
 

@@ -54,8 +54,8 @@ type Packer struct {
 // NewPacker returns a packer. The stream is complete after End.
 func NewPacker(w io.Writer) *Packer { return &Packer{w: bufio.NewWriterSize(w, 1<<16)} }
 
-// Piece writes a piece. vector, if not nil, is that of the row, and of says where it stands.
-func (p *Packer) Piece(piece Piece, vector []float32, of string) error {
+// Piece writes a piece. vector, if not nil, is that of the row, and Vectors was called before.
+func (p *Packer) Piece(piece Piece, vector []float32) error {
 	if piece.Document != nil {
 		p.note(note{Document: &noteDocument{ID: piece.Document.ID, Source: piece.Source, Text: piece.Document.Text}})
 		return p.err
@@ -65,7 +65,7 @@ func (p *Packer) Piece(piece Piece, vector []float32, of string) error {
 		p.source, p.line = piece.Source, piece.Line
 	}
 	if vector != nil {
-		p.note(note{Vector: &noteVector{of, encodeVector(vector)}})
+		p.note(note{Vector: &noteVector{encodeVector(vector)}})
 	}
 	if isNote(piece.Row) { // no row can be one, so it is broken, and must arrive as such
 		p.write([]byte(" "))

@@ -22,7 +22,7 @@ import (
 //	{"document":{"id":"a.md","text":"…","format":"text"}}   a whole document; format is text or html
 //	{"source":{"name":"rows.jsonl","line":1}}               the lines that follow stand there
 //	{"vectors":{"of":"v.npy","width":1024}}                 vectors of that width come with the rows
-//	{"vector":{"of":"v.npy row 0","values":"…"}}            the vector of the next row: float32, little endian, base64
+//	{"vector":{"values":"…"}}                               the vector of the next row: float32, little endian, base64
 //	{"problem":{"source":"b.md","line":0,"error":"…"}}      what could not be read
 //	{"skip":{"reason":"blank"}}                             what was left out on purpose
 //	{"end":{}}                                              the stream is complete; required if a source was named
@@ -44,7 +44,6 @@ type (
 		Width int    `json:"width"`
 	}
 	noteVector struct {
-		Of     string `json:"of"`
 		Values string `json:"values"`
 	}
 	noteProblem struct {
@@ -129,13 +128,38 @@ type streamReader struct {
 	reader
 	lines  lineReader
 	source string
-	at     int // line of source
+	at     int    // line of source
+	of     string // file of the vectors
 	named  bool
 	ended  bool
 }
 
+// The ends of a vector as Packer writes it, which is read without the detour of a JSON decoder: most of such a stream is vectors.
+var vectorStart, vectorEnd = []byte(`{"vector":{"values":"`), []byte(`"}}`)
+
+// plainVector takes a line that Packer wrote for a vector; false if it is anything else.
+func (s *streamReader) plainVector(data []byte) bool {
+	values, ok := bytes.CutPrefix(data, vectorStart)
+	if !ok {
+		return false
+	}
+	if values, ok = bytes.CutSuffix(values, vectorEnd); !ok {
+		return false
+	}
+	v, err := decodeVector(values)
+	if err != nil {
+		return false // the long way tells why
+	}
+	s.passOver()
+	s.vector = &brought{of: s.of, values: v}
+	return true
+}
+
 // note takes a line that isn't a row. One that can't be understood is a problem like a broken row.
 func (s *streamReader) note(data []byte) error {
+	if s.plainVector(data) {
+		return nil
+	}
 	var n note
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -157,17 +181,18 @@ func (s *streamReader) note(data []byte) error {
 		s.opts.skip(n.Skip.Reason)
 	case n.Vectors != nil:
 		s.passOver()
+		s.of = n.Vectors.Of
 		if s.opts.Vectors != nil {
 			return s.opts.Vectors(n.Vectors.Of, n.Vectors.Width)
 		}
 	case n.Vector != nil:
 		s.passOver()
-		values, err := decodeVector(n.Vector.Values)
+		values, err := decodeVector([]byte(n.Vector.Values))
 		if err != nil {
 			s.problem(s.source, s.at, fmt.Errorf("the vector before it: %w", err), "")
 			return nil
 		}
-		s.vector = &brought{of: n.Vector.Of, values: values}
+		s.vector = &brought{of: s.of, values: values}
 	case n.End != nil:
 		s.ended = true
 	}
@@ -220,8 +245,8 @@ func encodeVector(v []float32) string {
 	return base64.StdEncoding.EncodeToString(data)
 }
 
-func decodeVector(text string) ([]float32, error) {
-	data, err := base64.StdEncoding.DecodeString(text)
+func decodeVector(text []byte) ([]float32, error) {
+	data, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func TestStreamIsTheSameAsFiles(t *testing.T) {
 	}
 	var packed bytes.Buffer
 	p := NewPacker(&packed)
-	if err := Pieces(t.Context(), []string{dir}, Options{Base: dir, Problem: p.Problem, Skip: p.Skip}, func(x Piece) error { return p.Piece(x, nil, "") }); err != nil {
+	if err := Pieces(t.Context(), []string{dir}, Options{Base: dir, Problem: p.Problem, Skip: p.Skip}, func(x Piece) error { return p.Piece(x, nil) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.End(); err != nil {
@@ -84,9 +84,10 @@ func TestStreamNotes(t *testing.T) {
 {"document":{"id":"c","text":"x","format":"pdf"}}
 {"document":{"text":"x"}}
 {"document":{"id":"d","text":"x","titel":"y"}}
-{"vector":{"of":"v row 0","values":"AACAPwAAAAA="}}
+{"vectors":{"of":"v.npy","width":2}}
+{"vector":{"values":"AACAPwAAAAA="}}
 {"id":"2","text":"With a vector apart.","embedding":[9,9,9]}
-{"vector":{"of":"v row 1","values":"AACA"}}
+{"vector":{"values":"AACA"}}
 {"id":"3","text":"Without one."}
 {"id":"4"}
 `
@@ -103,7 +104,7 @@ func TestStreamNotes(t *testing.T) {
 		documents = append(documents, line)
 	}
 	want := []string{
-		`1 -:1 "A row." []`, `a.html a.html:0 "A page." `, `b b:0 "A text."`, `2 -:8 "With a vector apart." [1 0] v row 0`, `3 -:10 "Without one." []`,
+		`1 -:1 "A row." []`, `a.html a.html:0 "A page." `, `b b:0 "A text."`, `2 -:9 "With a vector apart." [1 0] v.npy`, `3 -:11 "Without one." []`,
 	}
 	for i := range want {
 		want[i], documents[i] = strings.TrimSpace(want[i]), strings.TrimSpace(documents[i])
@@ -117,7 +118,7 @@ func TestStreamNotes(t *testing.T) {
 	}
 	wantProblems := []string{
 		`c:0: its format is "pdf"; it must be text or html`, `:0: line 5: the document has no id`, `-:6: broken line: unknown field "titel"`,
-		`-:9: the vector before it: 3 bytes are no float32 values`, `-:11: the row has no text`,
+		`-:10: the vector before it: 3 bytes are no float32 values`, `-:12: the row has no text`,
 	}
 	if diff := cmp.Diff(wantProblems, problems); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

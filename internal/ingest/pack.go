@@ -52,17 +52,17 @@ func (r *run) pack(p *corpus.Packer, piece corpus.Piece, out *Packed) error {
 	if piece.Document != nil {
 		out.Documents++
 		out.seen[piece.Document.ID] = true
-		return p.Piece(piece, nil, "")
+		return p.Piece(piece, nil)
 	}
 	out.Rows++
 	if r.req.Prune {
 		out.seen[corpus.RowDocument(piece.Row)] = true
 	}
 	if r.vectors == nil {
-		return p.Piece(piece, nil, "")
+		return p.Piece(piece, nil)
 	}
 	if piece.Number >= r.vectors.Len() {
 		return fmt.Errorf("ingest: the input has grown while it was read: %s holds only %d vectors", r.req.Vectors, r.vectors.Len())
 	}
-	return p.Piece(piece, r.vectors.Row(nil, piece.Number), fmt.Sprintf("%s row %d", r.req.Vectors, piece.Number))
+	return p.Piece(piece, r.vectors.Row(nil, piece.Number))
 }

@@ -168,7 +168,7 @@ func (r *run) vector(d corpus.Document) ([]float32, error) {
 			return nil, fmt.Errorf("%s row %d: %w", r.req.Vectors, d.Row.Number, err)
 		}
 		if d.Row.VectorOf != "" {
-			return nil, fmt.Errorf("%s: %w", d.Row.VectorOf, err)
+			return nil, fmt.Errorf("%s row %d: %w", d.Row.VectorOf, d.Row.Number, err)
 		}
 		return nil, err
 	}
