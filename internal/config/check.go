@@ -21,7 +21,7 @@ func oneOf(key, value string, valid ...string) error {
 		return wrong(key, value, list)
 	}
 	e := wrong(key, value, list)
-	if near := Nearest(value, valid); edits(near, strings.ToLower(value)) <= 1+len(near)/3 {
+	if near := Nearest(value, valid); edits(strings.ToLower(near), strings.ToLower(value)) <= 1+len(near)/3 {
 		e.problem += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return e
