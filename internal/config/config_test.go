@@ -249,14 +249,14 @@ func TestSecrets(t *testing.T) {
 	}
 	cfg, origins, err := Load(Options{
 		File: filepath.Join(dir, "with-file.yaml"),
-		Env: []string{"AERIE_EMBEDDINGS_API_KEY=" + secret, "AERIE_QUEUE_URL=nats://me:" + secret + "@h:4222",
+		Env: []string{"AERIE_EMBEDDINGS_API_KEY=" + secret, "AERIE_SERVER_TOKEN=" + secret, "AERIE_QUEUE_URL=nats://me:" + secret + "@h:4222",
 			`AERIE_SUMMARIES_EXTRA={"api_key": "` + secret + `", "top_p": 1}`},
 		Flags: map[string]Flag{"store.api_key": {Name: "--store-api-key", Value: secret}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, got := range []string{cfg.Summaries.APIKey.Reveal(), cfg.Embeddings.APIKey.Reveal(), cfg.Store.APIKey.Reveal()} {
+	for _, got := range []string{cfg.Summaries.APIKey.Reveal(), cfg.Embeddings.APIKey.Reveal(), cfg.Store.APIKey.Reveal(), cfg.Server.Token.Reveal()} {
 		if got != secret {
 			t.Errorf("a key is %q", got)
 		}
@@ -266,7 +266,7 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s shows the secret: %s", s.Key, s.Text())
 		}
 	}
-	if shows := fmt.Sprintf("%v %+v %#v", *cfg, *cfg, *cfg); strings.Contains(strings.ReplaceAll(shows, "me:"+secret, ""), "APIKey:"+secret) {
+	if shows := fmt.Sprintf("%v %+v %#v", *cfg, *cfg, *cfg); strings.Contains(strings.ReplaceAll(shows, "me:"+secret, ""), "APIKey:"+secret) || strings.Contains(shows, "Token:"+secret) {
 		t.Error("printing the configuration shows a key")
 	}
 	for _, v := range cfg.Map() {
