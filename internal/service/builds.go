@@ -122,28 +122,66 @@ func (s *Service) Plan(ctx context.Context, corpus string) (coordinator.Estimate
 	return coord.Plan(ctx)
 }
 
-// Start starts a build, or goes on with one.
+// heldFor is how long a start waits for another process, which has the corpus's lease, to say what it builds.
+const heldFor = 15 * time.Second
+
+// Start starts a build, or goes on with one. Where another process is at it, that is the build; where it has only just taken the
+// lease, its build is waited for.
 func (s *Service) Start(ctx context.Context, corpus string, start api.Start) (api.Build, error) {
 	if err := checkName(corpus); err != nil {
 		return api.Build{}, err
 	}
-	r, fresh, err := s.claim(ctx, corpus, start)
-	if err != nil {
-		return api.Build{}, err
+	for began := time.Now(); ; {
+		r, fresh, err := s.claim(ctx, corpus, start)
+		if err != nil {
+			return api.Build{}, err
+		}
+		if r == nil { // another process knows the key
+			return s.Newest(ctx, corpus, true)
+		}
+		select {
+		case <-r.began:
+		case <-r.done:
+		case <-ctx.Done():
+			return api.Build{}, ctx.Err()
+		}
+		if !r.held() {
+			if fresh {
+				s.log(r)
+			}
+			return s.shown(ctx, r, !fresh)
+		}
+		var missing *api.Error
+		b, err := s.Newest(ctx, corpus, true)
+		switch {
+		case err == nil && !b.Resting:
+			return b, nil
+		case err != nil && !(errors.As(err, &missing) && missing.Status == http.StatusNotFound):
+			return api.Build{}, err
+		case time.Since(began) > heldFor:
+			return api.Build{}, api.Conflictf("try again in a while", "corpus %s is in the hands of another process, which builds nothing", corpus)
+		}
+		s.forget(r)
+		select {
+		case <-ctx.Done():
+			return api.Build{}, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
-	if r == nil { // another process knows the key
-		return s.Newest(ctx, corpus, true)
+}
+
+// held reports whether a run came to nothing because another process has the lease.
+func (r *run) held() bool {
+	return isClosed(r.done) && r.build == "" && errors.Is(r.err, levels.ErrHeld)
+}
+
+// forget makes room for another run.
+func (s *Service) forget(r *run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs[r.corpus] == r {
+		delete(s.runs, r.corpus)
 	}
-	select {
-	case <-r.began:
-	case <-r.done:
-	case <-ctx.Done():
-		return api.Build{}, ctx.Err()
-	}
-	if fresh {
-		s.log(r)
-	}
-	return s.shown(ctx, r, !fresh)
 }
 
 // claim returns the run that a request is for: a new one, or the one that is there.

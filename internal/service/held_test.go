@@ -1,0 +1,82 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/levels/leveltest"
+	"github.com/aerie-rag/aerie/internal/service"
+	"github.com/aerie-rag/aerie/internal/store/storetest"
+)
+
+// elsewhere is a builder that never gets the lease: another process has it, and says after so many tries what it builds.
+type elsewhere struct {
+	service.Builder
+	records *leveltest.Memory
+	after   int
+	tries   int
+}
+
+func (e *elsewhere) Run(ctx context.Context, corpus string, _ coordinator.Request, _ api.BuildRequest) (coordinator.Report, error) {
+	e.tries++
+	if e.tries == e.after {
+		lease, err := e.records.Acquire(ctx, corpus, "another", time.Minute, 0)
+		if err == nil {
+			err = e.records.Save(ctx, lease, &levels.State{Corpus: corpus, Build: "theirs", Status: levels.Running})
+		}
+		if err != nil {
+			return coordinator.Report{}, err
+		}
+	}
+	return coordinator.Report{}, fmt.Errorf("corpus %s: %w", corpus, levels.ErrHeld)
+}
+
+// TestStartWhileAnotherBegins: another process has taken the lease and not said yet what it builds. Whoever asks for a build gets
+// that one, and not an answer that there is none.
+func TestStartWhileAnotherBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		records := leveltest.NewMemory()
+		b := &elsewhere{records: records, after: 3}
+		s := service.New(service.Config{}, service.Deps{
+			Store: storetest.NewMemory(), Corpora: records.Corpora(), Builds: records, Barrier: records, Builder: b,
+		})
+		defer s.Close()
+		got, err := s.Start(t.Context(), "c", api.Start{Key: "k"})
+		if err != nil || got.Build != "theirs" || !got.Attached || got.Resting || b.tries != 3 {
+			t.Errorf("after %d tries: %+v, %v", b.tries, got, err)
+		}
+	})
+}
+
+// TestStartWhileAnotherHoldsTheCorpus: it says nothing for long, such as one that removes what nobody needs.
+func TestStartWhileAnotherHoldsTheCorpus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		records := leveltest.NewMemory()
+		s := service.New(service.Config{}, service.Deps{
+			Store: storetest.NewMemory(), Corpora: records.Corpora(), Builds: records, Barrier: records, Builder: &elsewhere{records: records},
+		})
+		defer s.Close()
+		began := time.Now()
+		_, err := s.Start(t.Context(), "c", api.Start{})
+		var e *api.Error
+		if !errors.As(err, &e) || e.Status != http.StatusConflict {
+			t.Errorf("error %v, want a conflict", err)
+		}
+		if took := time.Since(began); took < 10*time.Second || took > 30*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Start(ctx, "c", api.Start{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that gives up: %v", err)
+		}
+	})
+}
