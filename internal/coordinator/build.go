@@ -307,7 +307,7 @@ func (r *run) drive() (Report, error) {
 	if r.req.Detach {
 		return r.report(), nil
 	}
-	if err := r.books(); err != nil {
+	if err := errors.Join(r.books(), r.makeWay(r.ctx)); err != nil {
 		return Report{}, err
 	}
 	ready := r.state.Next()
@@ -440,6 +440,46 @@ func (r *run) stopOn(cause error) error {
 	}
 	if ready.Announce != "" {
 		r.say("%s", ready.Announce)
+	}
+	if r.state.Status == levels.Cancelled {
+		err = r.dropWork(ctx)
+	} else {
+		err = r.makeWay(ctx)
+	}
+	if err != nil {
+		r.deps.Log.Warn("tasks of a build that rests are still queued", "corpus", r.cfg.Corpus, "build", r.state.Build, "error", err)
+	}
+	return nil
+}
+
+// makeWay takes the tasks of builds that rest out of the queue if a build of another corpus runs. Workers give them back
+// again and again, and each counts against the number of tasks in hand: many would leave no room for those that are wanted.
+// Their plans publish them again when they go on. Where nothing runs they stay queued.
+func (r *run) makeWay(ctx context.Context) error {
+	names, err := r.deps.Corpora.List(ctx)
+	if err != nil {
+		return fmt.Errorf("coordinator: %w", err)
+	}
+	running, resting := false, []*levels.State(nil)
+	for _, name := range names {
+		state, err := r.deps.Builds.Load(ctx, name)
+		switch {
+		case errors.Is(err, levels.ErrNotFound):
+		case err != nil:
+			return fmt.Errorf("coordinator: corpus %s: %w", name, err)
+		case !state.Resting():
+			running = true
+		case state.Resumable():
+			resting = append(resting, state)
+		}
+	}
+	if !running {
+		return nil
+	}
+	for _, state := range resting {
+		if err := r.deps.Queue.Withdraw(ctx, state.Corpus, state.Build); err != nil {
+			return fmt.Errorf("coordinator: build %s: %w", state.Build, err)
+		}
 	}
 	return nil
 }

@@ -116,6 +116,10 @@ type Queue interface {
 	// Exhume removes tasks from the dead so that they can be published again.
 	Exhume(ctx context.Context, tasks []Task) error
 
+	// Withdraw removes the queued tasks of a build, which its plan can publish again, and leaves its dead. The lease of one
+	// in hand is lost.
+	Withdraw(ctx context.Context, corpus, build string) error
+
 	// Purge removes every task of a build, queued or dead. The lease of one in hand is lost.
 	Purge(ctx context.Context, corpus, build string) error
 }

@@ -55,6 +55,11 @@ func (q *watchedQueue) Exhume(ctx context.Context, tasks []queue.Task) (err erro
 	return q.Queue.Exhume(ctx, tasks)
 }
 
+func (q *watchedQueue) Withdraw(ctx context.Context, corpus, build string) (err error) {
+	defer q.timed(&err)()
+	return q.Queue.Withdraw(ctx, corpus, build)
+}
+
 func (q *watchedQueue) Purge(ctx context.Context, corpus, build string) (err error) {
 	defer q.timed(&err)()
 	return q.Queue.Purge(ctx, corpus, build)

@@ -163,7 +163,7 @@ func restCursor(b *testing.B, class string) int {
 func BenchmarkReadBack(b *testing.B) {
 	s := connect(b, weaviate.Config{})
 	for _, width := range []int{384, 1024} {
-		corpus, nodes := fmt.Sprint("readback", width), passages(2*benchNodes, width)
+		corpus, nodes := fmt.Sprint("readback", width), passages(5*benchNodes, width)
 		if err := s.Put(b.Context(), corpus, nodes); err != nil {
 			b.Fatal(err)
 		}

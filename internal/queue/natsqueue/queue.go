@@ -107,16 +107,24 @@ func (q *workQueue) Exhume(ctx context.Context, tasks []queue.Task) error {
 	return group.Wait()
 }
 
-// Purge implements queue.Queue.
-func (q *workQueue) Purge(ctx context.Context, corpus, build string) error {
+// Withdraw implements queue.Queue.
+func (q *workQueue) Withdraw(ctx context.Context, corpus, build string) error {
 	err := errors.Join(checkName("corpus", corpus), checkName("build", build))
 	if err == nil {
 		err = q.conn.purge(ctx, tasksStream, buildSubject(taskPrefix, corpus, build)+">")
 	}
-	if err == nil {
-		err = q.conn.purge(ctx, deadStream, buildSubject(deadPrefix, corpus, build)+">")
-	}
 	if err != nil {
+		return fmt.Errorf("natsqueue: withdraw build %s: %w", build, err)
+	}
+	return nil
+}
+
+// Purge implements queue.Queue.
+func (q *workQueue) Purge(ctx context.Context, corpus, build string) error {
+	if err := q.Withdraw(ctx, corpus, build); err != nil {
+		return err
+	}
+	if err := q.conn.purge(ctx, deadStream, buildSubject(deadPrefix, corpus, build)+">"); err != nil {
 		return fmt.Errorf("natsqueue: purge build %s: %w", build, err)
 	}
 	return nil

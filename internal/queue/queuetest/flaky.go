@@ -18,16 +18,17 @@ type Op string
 
 // The calls.
 const (
-	OpPublish Op = "publish"
-	OpReceive Op = "receive"
-	OpQueued  Op = "queued"
-	OpDead    Op = "dead"
-	OpExhume  Op = "exhume"
-	OpPurge   Op = "purge"
-	OpExtend  Op = "extend"
-	OpDone    Op = "done"
-	OpRetry   Op = "retry"
-	OpBury    Op = "bury"
+	OpPublish  Op = "publish"
+	OpReceive  Op = "receive"
+	OpQueued   Op = "queued"
+	OpDead     Op = "dead"
+	OpExhume   Op = "exhume"
+	OpWithdraw Op = "withdraw"
+	OpPurge    Op = "purge"
+	OpExtend   Op = "extend"
+	OpDone     Op = "done"
+	OpRetry    Op = "retry"
+	OpBury     Op = "bury"
 )
 
 // Fault is what happens to a call.
@@ -60,7 +61,7 @@ type Rates map[Op]map[Fault]float64
 // EveryFault returns rates that disturb each kind of call in each way that it can be, with a probability of p.
 func EveryFault(p float64) Rates {
 	r := Rates{}
-	for _, op := range []Op{OpPublish, OpQueued, OpDead, OpExhume, OpPurge} {
+	for _, op := range []Op{OpPublish, OpQueued, OpDead, OpExhume, OpWithdraw, OpPurge} {
 		r[op] = map[Fault]float64{Before: p, After: p}
 	}
 	r[OpReceive] = map[Fault]float64{Before: p, After: p, Twice: p}
@@ -177,6 +178,11 @@ func (f *Flaky) Dead(ctx context.Context, corpus, build string) (list []queue.Bu
 // Exhume implements queue.Queue.
 func (f *Flaky) Exhume(ctx context.Context, tasks []queue.Task) error {
 	return f.call(OpExhume, func() error { return f.queue.Exhume(ctx, tasks) })
+}
+
+// Withdraw implements queue.Queue.
+func (f *Flaky) Withdraw(ctx context.Context, corpus, build string) error {
+	return f.call(OpWithdraw, func() error { return f.queue.Withdraw(ctx, corpus, build) })
 }
 
 // Purge implements queue.Queue.

@@ -210,6 +210,26 @@ func (m *Memory) Exhume(ctx context.Context, tasks []queue.Task) error {
 	return nil
 }
 
+// Withdraw implements queue.Queue.
+func (m *Memory) Withdraw(ctx context.Context, corpus, build string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.withdraw(corpus, build)
+	return nil
+}
+
+func (m *Memory) withdraw(corpus, build string) {
+	for key, e := range m.tasks {
+		if key.level.Corpus == corpus && key.level.Build == build {
+			e.gone = true
+			delete(m.tasks, key)
+		}
+	}
+}
+
 // Purge implements queue.Queue.
 func (m *Memory) Purge(ctx context.Context, corpus, build string) error {
 	if err := ctx.Err(); err != nil {
@@ -217,12 +237,7 @@ func (m *Memory) Purge(ctx context.Context, corpus, build string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key, e := range m.tasks {
-		if key.level.Corpus == corpus && key.level.Build == build {
-			e.gone = true
-			delete(m.tasks, key)
-		}
-	}
+	m.withdraw(corpus, build)
 	for key := range m.dead {
 		if key.level.Corpus == corpus && key.level.Build == build {
 			delete(m.dead, key)

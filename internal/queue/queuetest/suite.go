@@ -86,6 +86,7 @@ func Run(t *testing.T, open func(t *testing.T, lease time.Duration) Opened) {
 		{"BuryTwiceListsOnceTheLastWins", long, testBuryTwice},
 		{"DeadAreOrdered", long, testDeadOrder},
 		{"Exhume", long, testExhume},
+		{"WithdrawLeavesTheDead", long, testWithdraw},
 		{"PurgeTakesOneBuild", long, testPurge},
 		{"PurgeEndsTheLease", brief, testPurgeInHand},
 		{"RestartLosesNothing", brief, testRestart},

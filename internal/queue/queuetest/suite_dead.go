@@ -135,6 +135,36 @@ func testPurge(t *testing.T, o Opened) {
 	wantNone(t, o.Queue, quiet)
 }
 
+func testWithdraw(t *testing.T, o Opened) {
+	for _, build := range []string{"build", "build-2"} {
+		publish(t, o.Queue, Tasks("corpus", build, 1, 1)...)
+		bury(t, receive(t, o.Queue), "cause", "message")
+	}
+	mine, other := Tasks("corpus", "build", 2, 2), Tasks("corpus", "build-2", 2, 1)
+	publish(t, o.Queue, mine...)
+	publish(t, o.Queue, other...)
+	for range 2 { // nothing to withdraw is no error
+		if err := o.Queue.Withdraw(t.Context(), "corpus", "build"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantQueued(t, o.Queue, queue.Level{Corpus: "corpus", Build: "build", Level: 2})
+	for _, build := range []string{"build", "build-2"} {
+		if list := dead(t, o.Queue, "corpus", build); len(list) != 1 {
+			t.Errorf("dead of %s: %v, want one", build, list)
+		}
+	}
+	d := receive(t, o.Queue)
+	if got := d.Task().Build; got != "build-2" {
+		t.Errorf("received a task of build %s", got)
+	}
+	done(t, d)
+	publish(t, o.Queue, mine...) // they can come back
+	done(t, receive(t, o.Queue))
+	done(t, receive(t, o.Queue))
+	wantNone(t, o.Queue, quiet)
+}
+
 func testPurgeInHand(t *testing.T, o Opened) {
 	tasks := Tasks("corpus", "build", 1, 3)
 	publish(t, o.Queue, tasks...)
