@@ -113,6 +113,7 @@ func mustCluster(t testing.TB, cfg Config, in Input) Result {
 	return r
 }
 
+// FAULTS: infiniflow/ragflow 12176; microsoft/graphrag 2348, 1391.
 func TestClusterKeepsTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 160).Draw(t, "n")

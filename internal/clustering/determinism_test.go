@@ -33,6 +33,7 @@ func TestFault21MemoryIsEstimatedFirst(t *testing.T) {
 }
 
 // The estimate is an upper bound, and not a wild one.
+// FAULTS: OSU-NLP-Group/HippoRAG 142; microsoft/graphrag 889.
 func TestFault21EstimateIsHonest(t *testing.T) {
 	const n, d = 2500, 32
 	in := rowsOf(blobs(1, n, d, 100, 0.7), d, 100)
@@ -92,6 +93,7 @@ func TestFault23BelowTheThresholdEverywhere(t *testing.T) {
 }
 
 // github.com/lmcinnes/umap/issues/853 and others: results changed with the number of threads. Assembly and Go, too.
+// FAULTS: lmcinnes/umap 525, 1081.
 func TestFault24SameForAnyWorkersAndSet(t *testing.T) {
 	// Narrow rows: emulating fused operations in Go is slow. The pinned hashes cover real ones.
 	in := rowsOf(blobs(7, 180, 20, 12, 0.7), 20, 100)

@@ -147,6 +147,7 @@ func TestFault12Strangers(t *testing.T) {
 }
 
 // github.com/infiniflow/ragflow/pull/16633: 30 distinct summaries became 29, 28, …
+// FAULTS: infiniflow/ragflow 17614.
 func TestFault19Staircase(t *testing.T) {
 	forModes(t, func(t *testing.T, cfg Config) {
 		for _, n := range []int{8, 30, 200} {

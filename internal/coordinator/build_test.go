@@ -165,6 +165,7 @@ func TestFailedBuildKeepsBaseline(t *testing.T) {
 }
 
 // TestRetryFinishesDegraded: buried tasks run again on request, and only those.
+// FAULTS: infiniflow/ragflow 13902, 4126.
 func TestRetryFinishesDegraded(t *testing.T) {
 	s := newSystem(t)
 	s.addLeaves("a", 60)
@@ -236,6 +237,7 @@ func TestChangedSettingsStartAnew(t *testing.T) {
 }
 
 // TestScopes: trees for each document cross none, and switching leaves nothing of the other scope.
+// FAULTS: infiniflow/ragflow 10833.
 func TestScopes(t *testing.T) {
 	s := newSystem(t)
 	s.addLeaves("a", 30)

@@ -61,6 +61,7 @@ func TestIngestAdds(t *testing.T) {
 	}
 }
 
+// FAULTS: run-llama/llama_index 14506, 12756.
 func TestIngestAgainDoesNothing(t *testing.T) {
 	w := newWorld(t, map[string]string{"docs/a.md": sentences(0, 6), "docs/r.jsonl": rows(row{"id": "r", "text": "Row.", "k": []float64{1}})})
 	w.ingest("docs")
@@ -285,6 +286,7 @@ func TestUnreadableFilesAreCountedAndTheirOldLeavesKept(t *testing.T) {
 	}
 }
 
+// FAULTS: microsoft/graphrag 1621.
 func TestALargeDocument(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.txt": sentences(0, 50_000)}) // 2.4 MB
 	w.cfg = Config{Base: w.dir}

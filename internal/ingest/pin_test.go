@@ -16,6 +16,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/npy"
 )
 
+// FAULTS: infiniflow/ragflow 12675.
 func TestAnotherEmbedderIsRefused(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.md": "A.", "b.md": "B."})
 	w.ingest("a.md")

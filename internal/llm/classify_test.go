@@ -6,6 +6,7 @@ import (
 	"time"
 )
 
+// FAULTS: HKUDS/LightRAG 740.
 func TestClassify(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	type want struct {

@@ -120,6 +120,7 @@ func TestJournalIsSingleFlight(t *testing.T) {
 	}
 }
 
+// FAULTS: microsoft/graphrag 1861.
 func TestJournalNeverHoldsARefusedAnswer(t *testing.T) {
 	for _, fault := range []llmtest.Fault{llmtest.EmptyAnswer, llmtest.OnlyReasoning, llmtest.CutOff, llmtest.Refuse, llmtest.ErrorBody, llmtest.NotJSON} {
 		s := llmtest.New(llmtest.Config{Faults: map[llmtest.Fault]float64{fault: 1}})

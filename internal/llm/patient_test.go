@@ -112,6 +112,7 @@ func TestPatientTriesTransientFailuresAFewTimes(t *testing.T) {
 }
 
 // What ran into its time-out may have been paid for; asking again at once would pay again.
+// FAULTS: HKUDS/LightRAG 2316, 2415, 2232.
 func TestPatientDoesNotRepeatTimeouts(t *testing.T) {
 	deps := testDeps()
 	p, s := patience(deps, fails(Error{Kind: Transient, Sent: true, Message: noAnswer + " within 1s"}))
@@ -211,6 +212,7 @@ func TestCheckedAsksOnceMoreWithMoreRoom(t *testing.T) {
 }
 
 // Where a model cuts off as a rule, the second try is the last; where it is an exception, more are worth their price.
+// FAULTS: Martian-Engineering/lossless-claw 877.
 func TestCheckedGivesUp(t *testing.T) {
 	bad := says("It is", "length")
 	c, s, _ := checking(bad, bad, bad, bad, bad, bad, bad, says("Good.", "stop"))
@@ -248,6 +250,7 @@ func TestCheckedStaysWithinTheWindow(t *testing.T) {
 	}
 }
 
+// FAULTS: infiniflow/ragflow 9317.
 func TestCheckedRefusalsAreFinal(t *testing.T) {
 	c, s, deps := checking(says("I can't help with that.", "stop"))
 	_, err := c.Summarize(t.Context(), call())
