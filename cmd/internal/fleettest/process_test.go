@@ -69,8 +69,6 @@ func (p *process) running() (*exec.Cmd, chan struct{}) {
 	return p.cmd, p.ended
 }
 
-func (p *process) pid() int { cmd, _ := p.running(); return cmd.Process.Pid }
-
 func (p *process) signal(s syscall.Signal) { cmd, _ := p.running(); _ = cmd.Process.Signal(s) }
 
 // kill ends the process as a power cut would.
