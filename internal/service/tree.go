@@ -1,7 +1,9 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -199,18 +201,9 @@ func (s *Service) Nodes(ctx context.Context, req api.TreeRequest, head func(api.
 	}
 	documents := documentsUnder{}
 	for page := range slices.Chunk(list, 512) {
-		ids := make([]tree.ID, len(page))
-		for i, x := range page {
-			ids[i] = x.id
-		}
-		read, err := s.deps.Store.Get(ctx, v.corpus, ids, store.Fields{Text: req.Text, Vector: req.Vectors})
+		read, err := s.readPage(ctx, v, page, store.Fields{Text: req.Text, Vector: req.Vectors})
 		if err != nil {
 			return err
-		}
-		if len(read) < len(page) {
-			if err := s.unmoved(ctx, v); err != nil {
-				return err
-			}
 		}
 		for i := range read {
 			n := &read[i]
@@ -226,6 +219,34 @@ func (s *Service) Nodes(ctx context.Context, req api.TreeRequest, head func(api.
 		}
 	}
 	return nil
+}
+
+// readPage reads the nodes of a page of a view, in its order. A store may not find a node by its id at the very moment in which
+// its life is changed, as it is when a generation is published, so what is missing is looked for once more.
+func (s *Service) readPage(ctx context.Context, v *view, page []*shape, with store.Fields) ([]tree.Node, error) {
+	ids := make([]tree.ID, len(page))
+	for i, x := range page {
+		ids[i] = x.id
+	}
+	read, err := s.deps.Store.Get(ctx, v.corpus, ids, with)
+	if err != nil || len(read) == len(ids) {
+		return read, err
+	}
+	if err := s.unmoved(ctx, v); err != nil {
+		return nil, err
+	}
+	there := make(map[tree.ID]bool, len(read))
+	for i := range read {
+		there[read[i].ID] = true
+	}
+	missing := slices.DeleteFunc(ids, func(id tree.ID) bool { return there[id] })
+	again, err := s.deps.Store.Get(ctx, v.corpus, missing, with)
+	if err != nil || len(again) == 0 {
+		return read, errors.Join(err, s.unmoved(ctx, v))
+	}
+	read = append(read, again...)
+	slices.SortFunc(read, func(a, b tree.Node) int { return cmp.Or(cmp.Compare(a.Level, b.Level), a.ID.Compare(b.ID)) })
+	return read, s.unmoved(ctx, v)
 }
 
 func moved() error {

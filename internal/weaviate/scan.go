@@ -14,7 +14,11 @@ import (
 
 // scan calls visit for each node that a filter selects, in no order. The node is visit's.
 func (s *Store) scan(ctx context.Context, c *collection, filter *store.Filter, with store.Fields, visit func(*tree.Node) error) error {
-	where := c.compile(filter, false)
+	// Lives are looked at here and not by the server: while a node's life changes, the server's index has the node under
+	// neither value for a moment, and a reader of the generation before would miss it. The object itself is always whole.
+	open := *filter
+	open.At = nil
+	where := c.compile(&open, false)
 	if where.none {
 		return nil
 	}

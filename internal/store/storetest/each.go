@@ -202,6 +202,45 @@ var eachTests = []contractTest{
 		s.same("ids", got, idsOf(nodes))
 		s.same("count after that", s.count(store.AnyLevel()), 601)
 	}},
+	{"WholeWhileLivesChange", func(s *suite) {
+		var nodes []tree.Node
+		for i, text := range numbered("leaf %d", 200) {
+			nodes = append(nodes, s.leaf("d", i, text))
+		}
+		s.put(nodes...)
+		stop, done := make(chan struct{}), make(chan error, 1)
+		go func() {
+			for died := 3; ; died++ { // never one at which a reader at 1 loses sight of them
+				select {
+				case <-stop:
+					done <- nil
+					return
+				default:
+				}
+				if err := s.store.SetLife(inBackground(), s.corpus, idsOf(nodes), 0, died); err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+		for range 20 {
+			var got []tree.ID
+			err := s.store.Each(s.Context(), s.corpus, store.AnyLevel().VisibleAt(1), store.Fields{}, func(n *tree.Node) error {
+				got = append(got, n.ID)
+				return nil
+			})
+			if err != nil {
+				s.Error(err)
+			}
+			if len(got) != len(nodes) {
+				s.Errorf("a reader sees %d of %d nodes while their ends are moved", len(got), len(nodes))
+			}
+		}
+		close(stop)
+		if err := <-done; err != nil {
+			s.Error(err)
+		}
+	}},
 }
 
 var documentTests = []contractTest{
