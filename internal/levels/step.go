@@ -269,7 +269,7 @@ func (s *State) counted(e LevelCounted) (string, error) {
 }
 
 func (s *State) planLost(e PlanLost) (string, error) {
-	if s.At(e.Level) == nil {
+	if s.At(e.Level) == nil || s.Status == Built || s.Status == Cancelled { // a build that is over needs no plans
 		return "", nil
 	}
 	s.Levels = slices.Clone(s.Levels[:e.Level-1])

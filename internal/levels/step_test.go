@@ -189,6 +189,22 @@ func drawEvent(t *rapid.T, s *levels.State) levels.Event {
 	return levels.Resumed{}
 }
 
+// A build that is over has its plans dropped; that they are lost then changes nothing.
+func TestPlanLostAfterTheEnd(t *testing.T) {
+	s := &levels.State{Status: levels.Running, MaxDepth: 1}
+	for _, e := range []levels.Event{
+		levels.LevelPlanned{Level: 1, NodesIn: 9, Total: 4, Digest: "d"}, levels.LevelPublished{Level: 1},
+		levels.LevelCounted{Level: 1, Count: levels.Count{Total: 4, Done: 4}}, levels.TreePublished{},
+	} {
+		if _, err := s.Step(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, err := s.Step(levels.PlanLost{Level: 1}); err != nil || r.Save || s.Status != levels.Built || len(s.Levels) != 1 {
+		t.Errorf("%+v, %v: %s with %d levels", r, err, s.Status, len(s.Levels))
+	}
+}
+
 func checkOrder(t *rapid.T, s *levels.State) {
 	for i, l := range s.Levels {
 		if l.Level != i+1 {
