@@ -26,7 +26,7 @@ func TestTwoStartsAtOnce(t *testing.T) {
 		t.Run("key="+key, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, llmtest.Config{Latency: 200 * time.Millisecond}, nil)
-			f.corpus = "TwoStarts" + strings.ReplaceAll(key, "-", "")
+			f.corpus = corpusOf("TwoStarts")
 			first, second := f.coordinator(), f.coordinator()
 			f.worker()
 			f.ingest(first, rows(60))

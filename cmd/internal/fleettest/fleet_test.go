@@ -51,11 +51,18 @@ type fleet struct {
 // never is a schedule that keeps growth from starting builds while a test runs.
 const never = `"0 0 29 2 *"`
 
+var corpora atomic.Int64
+
+// corpusOf names a corpus that no other test has, nor the same one when it runs again: Weaviate is shared.
+func corpusOf(name string) string {
+	return fmt.Sprintf("%s-%d", strings.NewReplacer("/", "-", "_", "-").Replace(name), corpora.Add(1))
+}
+
 // newFleet starts the servers of a test. settings are config keys with their values as they stand in YAML; those of the places,
 // of a small corpus's clustering and of the endpoint are set already.
 func newFleet(t *testing.T, endpoint llmtest.Config, settings map[string]string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, dir: t.TempDir(), corpus: strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())}
+	f := &fleet{t: t, dir: t.TempDir(), corpus: corpusOf(t.Name())}
 	f.endpoint = llmtest.NewHandler(endpoint)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.calls.Add(1)
