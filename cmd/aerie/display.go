@@ -223,7 +223,7 @@ func (c *cli) progressJSON(g glance) {
 	if err != nil {
 		panic("numbers and texts always encode: " + err.Error())
 	}
-	fmt.Fprintf(c.err, "%s\n", line)
+	c.note("%s", line)
 }
 
 // progressNote writes a line for people to stderr, but not between the lines that a program reads.

@@ -35,8 +35,12 @@ func (c *cli) printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// note writes a line for people to stderr.
-func (c *cli) note(format string, args ...any) { fmt.Fprintf(c.err, format+"\n", args...) }
+// note writes a line for people to stderr. Several goroutines may have something to say, and so may the log.
+func (c *cli) note(format string, args ...any) {
+	c.logTo.mu.Lock()
+	defer c.logTo.mu.Unlock()
+	fmt.Fprintf(c.err, format+"\n", args...)
+}
 
 // table writes rows in columns: the first row is the heading, and numbers stand to the right.
 func table(w io.Writer, rows [][]string) {

@@ -253,8 +253,8 @@ func (d *Daemon) waitFor(why error) {
 
 // wait shows at /readyz why the daemon waits.
 func (d *Daemon) wait(ctx context.Context, what string, why error, pause time.Duration) error {
-	d.Log.Warn(what, "error", why)
 	d.waitFor(why)
+	d.Log.Warn(what, "error", why)
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
