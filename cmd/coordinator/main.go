@@ -44,11 +44,11 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	}
 	p, err := d.Connect(ctx)
 	if err != nil {
-		return ended(ctx, err)
+		return daemon.Ended(ctx, err)
 	}
 	defer p.Close()
 	if err := d.Until(ctx, "the queue is not ready", p.Migrate, daemon.Mismatch); err != nil {
-		return ended(ctx, err)
+		return daemon.Ended(ctx, err)
 	}
 	models, err := p.Models(d.Counter, p.Journal(), wire.BudgetOf(d.Config, wire.NoRequest))
 	if err != nil {
@@ -131,12 +131,4 @@ func scheduleOf(cfg *config.Config) (coordinator.Schedule, error) {
 		return nil, api.Usagef("", "build.time_zone: %w", err)
 	}
 	return cron{expression, zone}, nil
-}
-
-// ended takes the end that somebody asked for as a clean one.
-func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }

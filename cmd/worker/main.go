@@ -29,7 +29,7 @@ var program = daemon.Program{
 func serve(ctx context.Context, d *daemon.Daemon) error {
 	p, err := d.Connect(ctx)
 	if err != nil {
-		return ended(ctx, err)
+		return daemon.Ended(ctx, err)
 	}
 	defer p.Close()
 	models, err := p.Models(d.Counter, p.Journal(), wire.BudgetOf(d.Config, wire.NoRequest))
@@ -44,7 +44,7 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	// and no task is taken.
 	check := func(ctx context.Context) error { return p.Conn().Check(ctx) }
 	if err := d.Until(ctx, "the queue is not ready", check, func(error) bool { return false }); err != nil {
-		return ended(ctx, err)
+		return daemon.Ended(ctx, err)
 	}
 	d.Handle(d.Telemetry.Handler(daemon.Checks(p)...))
 	d.Log.Info("taking tasks", "slots", d.Config.Build.Slots, "holder", d.Holder)
@@ -60,13 +60,5 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	err = w.Run(ctx)
 	stop()
 	reporting.Wait()
-	return err
-}
-
-// ended takes the end that somebody asked for as a clean one.
-func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
 	return err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
@@ -66,96 +64,6 @@ func (c *Coordinator) Build(ctx context.Context, req Request) (Report, error) {
 		err = fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, context.Cause(run.ctx))
 	}
 	return report, err
-}
-
-// run is one holding of the lease.
-type run struct {
-	*Coordinator
-	// ctx ends when the caller's does or the lease is lost. It lives as long as the call of Build that made it.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	beat   sync.WaitGroup
-
-	leaseMu sync.Mutex
-	lease   levels.Lease
-
-	state   *levels.State
-	lineage *lineage
-	req     Request
-}
-
-func (c *Coordinator) acquire(ctx context.Context) (*run, error) {
-	record, _, err := c.corpus(ctx)
-	if err != nil {
-		return nil, err
-	}
-	// The record and the state outlive what gives out epochs, and know the newest that mattered.
-	floor := record.Epoch
-	state, err := c.deps.Builds.Load(ctx, c.cfg.Corpus)
-	switch {
-	case err == nil:
-		floor = max(floor, state.Epoch)
-	case !errors.Is(err, levels.ErrNotFound):
-		return nil, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
-	}
-	lease, err := c.deps.Builds.Acquire(ctx, c.cfg.Corpus, c.cfg.Holder, c.cfg.LeaseTTL, floor)
-	if err != nil {
-		return nil, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
-	}
-	r := &run{Coordinator: c, lease: lease}
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	r.beat.Go(r.renew)
-	c.deps.Observer.Lease(c.cfg.Corpus, LeaseTaken)
-	return r, nil
-}
-
-// renew keeps the lease until ctx ends. A lease that can't be renewed in time ends ctx: whoever is fenced off must
-// stop.
-func (r *run) renew() {
-	tick := time.NewTicker(r.cfg.LeaseTTL / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-r.ctx.Done():
-			return
-		case <-tick.C:
-		}
-		lease, err := r.deps.Builds.Renew(r.ctx, r.currentLease(), r.cfg.LeaseTTL)
-		switch {
-		case err == nil:
-			r.leaseMu.Lock()
-			r.lease = lease
-			r.leaseMu.Unlock()
-		case r.ctx.Err() != nil:
-		case errors.Is(err, levels.ErrFenced), time.Now().After(r.currentLease().Until):
-			r.deps.Observer.Lease(r.cfg.Corpus, LeaseLost)
-			r.cancel(fmt.Errorf("the lease is lost: %w", err))
-		default:
-			r.deps.Log.Warn("the lease was not renewed, trying again", "corpus", r.cfg.Corpus, "error", err)
-		}
-	}
-}
-
-func (r *run) currentLease() levels.Lease {
-	r.leaseMu.Lock()
-	defer r.leaseMu.Unlock()
-	return r.lease
-}
-
-func (r *run) release() {
-	r.cancel(nil)
-	r.beat.Wait()
-	defer r.deps.Observer.Lease(r.cfg.Corpus, LeaseReleased)
-	ctx, cancel := settling(r.ctx)
-	defer cancel()
-	if err := r.deps.Builds.Release(ctx, r.currentLease()); err != nil {
-		r.deps.Log.Warn("the lease was not released and will run out", "corpus", r.cfg.Corpus, "error", err)
-	}
-}
-
-// settling returns a context for the last writes of a run whose own has ended.
-func settling(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }
 
 // build decides what to do, does it, and reports.
@@ -341,7 +249,7 @@ func (r *run) patiently(ready levels.Ready) (levels.Event, error) {
 	const most = 10 * time.Second
 	for pause := r.cfg.Poll; ; pause = min(2*pause, most) {
 		event, err := r.do(ready)
-		if err == nil || !away(err) || r.ctx.Err() != nil {
+		if err == nil || !Away(err) || r.ctx.Err() != nil {
 			return event, err
 		}
 		r.deps.Log.Warn("a server is away, trying again", "corpus", r.cfg.Corpus, "build", r.state.Build, "error", err)
@@ -355,8 +263,8 @@ func (r *run) patiently(ready levels.Ready) (levels.Event, error) {
 	}
 }
 
-// away reports whether an error says that a server can't be reached.
-func away(err error) bool {
+// Away reports whether an error says that a server can't be reached.
+func Away(err error) bool {
 	return errors.Is(err, queue.ErrUnavailable) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, levels.ErrUnavailable)
 }
 
@@ -398,165 +306,6 @@ func (r *run) save(ctx context.Context) error {
 		return fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
 	r.deps.Observer.Saved(r.state)
-	return nil
-}
-
-// stopWish is a person's or a worker's request that the build come to rest.
-type stopWish struct{ wish string }
-
-func (e *stopWish) Error() string { return e.wish }
-
-// stopOn brings the build to rest after an error: the caller's stop, a wish, or a failure. It returns the error if
-// not even that could be recorded.
-func (r *run) stopOn(cause error) error {
-	stop := levels.Stopped{Status: levels.Failed, Why: cause.Error()}
-	var wish *stopWish
-	switch {
-	case errors.Is(cause, levels.ErrFenced):
-		return cause // the state belongs to another
-	case errors.As(cause, &wish):
-		stop = parseWish(wish.wish)
-	case r.ctx.Err() != nil:
-		if lost := context.Cause(r.ctx); !errors.Is(lost, context.Canceled) && !errors.Is(lost, context.DeadlineExceeded) {
-			return lost
-		}
-		if r.req.HandOver {
-			return cause
-		}
-		stop = levels.Stopped{Status: levels.Paused, Why: "interrupted"}
-	}
-	if r.req.Settle != nil {
-		r.req.Settle()
-	}
-	ctx, cancel := settling(r.ctx)
-	defer cancel()
-	r.countAtRest(ctx)
-	ready, err := r.state.Step(stop)
-	if err != nil {
-		return errors.Join(cause, err)
-	}
-	if err := r.save(ctx); err != nil {
-		return errors.Join(cause, err)
-	}
-	if ready.Announce != "" {
-		r.say("%s", ready.Announce)
-	}
-	if r.state.Status == levels.Cancelled {
-		err = r.dropWork(ctx)
-	} else {
-		err = r.makeWay(ctx)
-	}
-	if err != nil {
-		r.deps.Log.Warn("tasks of a build that rests are still queued", "corpus", r.cfg.Corpus, "build", r.state.Build, "error", err)
-	}
-	return nil
-}
-
-// makeWay takes the tasks of builds that rest out of the queue if a build of another corpus runs. Workers give them back
-// again and again, and each counts against the number of tasks in hand: many would leave no room for those that are wanted.
-// Their plans publish them again when they go on. Where nothing runs they stay queued.
-func (r *run) makeWay(ctx context.Context) error {
-	names, err := r.deps.Corpora.List(ctx)
-	if err != nil {
-		return fmt.Errorf("coordinator: %w", err)
-	}
-	running, resting := false, []*levels.State(nil)
-	for _, name := range names {
-		state, err := r.deps.Builds.Load(ctx, name)
-		switch {
-		case errors.Is(err, levels.ErrNotFound):
-		case err != nil:
-			return fmt.Errorf("coordinator: corpus %s: %w", name, err)
-		case !state.Resting():
-			running = true
-		case state.Resumable():
-			resting = append(resting, state)
-		}
-	}
-	if !running {
-		return nil
-	}
-	for _, state := range resting {
-		if err := r.deps.Queue.Withdraw(ctx, state.Corpus, state.Build); err != nil {
-			return fmt.Errorf("coordinator: build %s: %w", state.Build, err)
-		}
-	}
-	return nil
-}
-
-// The wishes of Builds.RequestStop, each followed by ": " and the reason.
-const (
-	WishPause  = "pause"
-	WishCancel = "cancel"
-	WishFail   = "fail"
-)
-
-func parseWish(wish string) levels.Stopped {
-	verb, why, found := strings.Cut(wish, ": ")
-	if !found {
-		why = "asked for"
-	}
-	switch verb {
-	case WishCancel:
-		return levels.Stopped{Status: levels.Cancelled, Why: why}
-	case WishFail:
-		return levels.Stopped{Status: levels.Failed, Why: why}
-	}
-	return levels.Stopped{Status: levels.Paused, Why: why}
-}
-
-// countAtRest reads the barrier once more, so that the record shows what workers finished last.
-func (r *run) countAtRest(ctx context.Context) {
-	ready := r.state.Next()
-	if ready.Do != levels.AwaitLevel {
-		return
-	}
-	if count, err := r.deps.Barrier.Count(ctx, r.of(ready.Level)); err == nil && !count.Complete() {
-		_, _ = r.state.Step(levels.LevelCounted{Level: ready.Level, Count: count, Allowed: r.allowed(count.Total)})
-	}
-}
-
-// abandon ends the newest build for good, if it could still go on. Nodes that it paid for stay, and serve the next
-// build where that has the same clusters.
-func (r *run) abandon(why string) error {
-	if r.state == nil || !r.state.Resumable() {
-		return nil
-	}
-	if _, err := r.step(levels.Stopped{Status: levels.Cancelled, Why: why}); err != nil {
-		return err
-	}
-	return r.dropWork(r.ctx)
-}
-
-// Cancel ends the newest build for good, if it rests and could go on. The error is levels.ErrHeld if it is running somewhere.
-func (c *Coordinator) Cancel(ctx context.Context, why string) error {
-	r, err := c.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.release()
-	r.state, err = c.deps.Builds.Load(ctx, c.cfg.Corpus)
-	if errors.Is(err, levels.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
-	}
-	return r.abandon(why)
-}
-
-// dropWork removes what a build that is over leaves behind: tasks, barriers, plans.
-func (r *run) dropWork(ctx context.Context) error {
-	corpus, build := r.state.Corpus, r.state.Build
-	if err := r.deps.Queue.Purge(ctx, corpus, build); err != nil {
-		return fmt.Errorf("coordinator: build %s: %w", build, err)
-	}
-	if err := r.deps.Barrier.Drop(ctx, corpus, build); err != nil {
-		return fmt.Errorf("coordinator: build %s: %w", build, err)
-	}
-	if err := r.deps.Plans.DropPlans(ctx, corpus, build); err != nil {
-		return fmt.Errorf("coordinator: build %s: %w", build, err)
-	}
 	return nil
 }
 

@@ -117,13 +117,13 @@ func TestReadAFolder(t *testing.T) {
 
 func TestFileIDs(t *testing.T) {
 	for _, test := range []struct{ base, path, want string }{
-		{"/srv/work", "/srv/work/docs/a.md", "docs/a.md"},
-		{"/srv/work", "/srv/work/a.md", "a.md"},
-		{"/srv/work", "/srv/works/a.md", "/srv/works/a.md"},
-		{"/srv/work", "/srv/a.md", "/srv/a.md"},
-		{"/srv/work", "/srv/work/../a.md", "/srv/a.md"},
-		{"/srv/work", "/srv/work/..a.md", "..a.md"},
-		{"", "/srv/work/a.md", "/srv/work/a.md"},
+		{"/srv/docs-project", "/srv/docs-project/docs/a.md", "docs/a.md"},
+		{"/srv/docs-project", "/srv/docs-project/a.md", "a.md"},
+		{"/srv/docs-project", "/srv/docs-projects/a.md", "/srv/docs-projects/a.md"},
+		{"/srv/docs-project", "/srv/a.md", "/srv/a.md"},
+		{"/srv/docs-project", "/srv/docs-project/../a.md", "/srv/a.md"},
+		{"/srv/docs-project", "/srv/docs-project/..a.md", "..a.md"},
+		{"", "/srv/docs-project/a.md", "/srv/docs-project/a.md"},
 		{"/", "/srv/a.md", "srv/a.md"},
 	} {
 		got, err := FileID(test.base, test.path)

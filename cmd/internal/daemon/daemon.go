@@ -22,11 +22,9 @@ import (
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
+	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/corpus"
-	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
-	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/telemetry"
 )
 
@@ -215,7 +213,7 @@ func (d *Daemon) Connect(ctx context.Context) (*wire.Places, error) {
 			p.Watch(d.Telemetry)
 			return p, nil
 		}
-		if !Away(err) || ctx.Err() != nil {
+		if !coordinator.Away(err) || ctx.Err() != nil {
 			return nil, err
 		}
 		if err := d.wait(ctx, "a server can't be reached, trying again", err, pause); err != nil {
@@ -263,9 +261,12 @@ func (d *Daemon) wait(ctx context.Context, what string, why error, pause time.Du
 	}
 }
 
-// Away reports whether an error says that a server can't be reached.
-func Away(err error) bool {
-	return errors.Is(err, queue.ErrUnavailable) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, levels.ErrUnavailable)
+// Ended takes an end that somebody asked for, before the work began, as a clean one.
+func Ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // Mismatch reports whether the streams on the server aren't as they should be.

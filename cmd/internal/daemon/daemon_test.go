@@ -21,10 +21,8 @@ import (
 	"github.com/aerie-rag/aerie/cmd/internal/wire"
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config"
-	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
-	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/telemetry"
 )
 
@@ -236,14 +234,6 @@ func TestUntilEndsOnAFatalError(t *testing.T) {
 	}, Mismatch)
 	if asked != 2 || !Mismatch(err) || strings.Count(log.String(), "not yet") != 1 {
 		t.Errorf("asked %d times, error %v, log %s", asked, err, &log)
-	}
-}
-
-func TestAway(t *testing.T) {
-	for _, err := range []error{queue.ErrUnavailable, store.ErrUnavailable, levels.ErrUnavailable} {
-		if !Away(fmt.Errorf("wrapped: %w", err)) || Away(errors.New(err.Error())) {
-			t.Errorf("%v", err)
-		}
 	}
 }
 
