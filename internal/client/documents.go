@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/ingest"
@@ -78,6 +79,25 @@ func (c *Client) progress(p *ingest.Packed) {
 	}
 }
 
+// refusal finds out why a connection broke while documents went out. A proxy may take the body before the coordinator answers,
+// and the answer is then lost with the connection: the same request without documents, which brings nothing in, is refused for the
+// same reason. If it isn't, the connection broke for another.
+func (c *Client) refusal(ctx context.Context, r *http.Request, broken error) error {
+	again := r.Clone(ctx)
+	again.Body, again.ContentLength = http.NoBody, 0
+	again.Header.Del("Expect")
+	res, err := c.send(again)
+	if err == nil {
+		_ = res.Body.Close()
+		return broken
+	}
+	var e *api.Error
+	if errors.As(err, &e) && e.Exit == api.ExitUnreachable {
+		return broken
+	}
+	return err
+}
+
 func (c *Client) post(ctx context.Context, req ingest.Request, body io.Reader) (ingest.Report, error) {
 	query := url.Values{}
 	if req.ChunkTokens != 0 {
@@ -90,6 +110,9 @@ func (c *Client) post(ctx context.Context, req ingest.Request, body io.Reader) (
 	r.Header.Set("Content-Type", "application/x-ndjson")
 	r.Header.Set("Expect", "100-continue") // what is refused at once needs no documents
 	res, err := c.send(r)
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		err = c.refusal(ctx, r, err)
+	}
 	if err != nil {
 		var e *api.Error
 		if errors.As(err, &e) && e.Report != nil {
