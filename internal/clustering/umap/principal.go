@@ -1,10 +1,10 @@
 package umap
 
 import (
-	"cmp"
 	"context"
 	"math"
-	"slices"
+
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/aerie-rag/aerie/internal/clustering/kernel"
 	"github.com/aerie-rag/aerie/internal/clustering/parallel"
@@ -209,31 +209,27 @@ func (p *principal) rotate() {
 // ritz takes an orthonormal basis (n x cols, column-major) and image = A·basis of a symmetric A, and turns the basis to
 // A's eigenvectors as far as it holds them, written to image. It returns their eigenvalues, falling.
 func ritz(basis, image []float64, n, cols int) []float64 {
-	t := make([]float64, cols*cols)
+	t := mat.NewSymDense(cols, nil)
 	for i := range cols {
-		for j := range cols {
-			t[i*cols+j] = dot(basis[i*n:(i+1)*n], image[j*n:(j+1)*n])
+		for j := range i + 1 {
+			t.SetSym(i, j, (dot(basis[i*n:(i+1)*n], image[j*n:(j+1)*n])+dot(basis[j*n:(j+1)*n], image[i*n:(i+1)*n]))/2)
 		}
 	}
-	for i := range cols {
-		for j := range i {
-			v := (t[i*cols+j] + t[j*cols+i]) / 2
-			t[i*cols+j], t[j*cols+i] = v, v
-		}
+	var eigen mat.EigenSym
+	if !eigen.Factorize(t, true) { // only of values that aren't finite, which the rows are
+		panic("umap: no eigenvalues of a symmetric matrix")
 	}
-	vectors := jacobi(t, cols)
-	order := make([]int, cols)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t[b*cols+b], t[a*cols+a]) })
+	rising := eigen.Values(nil)
+	var vectors mat.Dense
+	eigen.VectorsTo(&vectors)
 	values := make([]float64, cols)
 	clear(image)
-	for to, from := range order {
-		values[to] = t[from*cols+from]
+	for to := range cols {
+		from := cols - 1 - to
+		values[to] = rising[from]
 		turned := image[to*n : (to+1)*n]
 		for j := range cols {
-			w := vectors[j*cols+from]
+			w := vectors.At(j, from)
 			for i, v := range basis[j*n : (j+1)*n] {
 				turned[i] += float64(w * v)
 			}
@@ -308,55 +304,5 @@ func orthonormalize(v []float64, d, cols int) {
 		for t := range c {
 			c[t] /= norm
 		}
-	}
-}
-
-// jacobi diagonalizes the symmetric n x n matrix a by cyclic Jacobi rotations: the eigenvalues end on a's diagonal, the
-// eigenvectors are the columns of the result (Golub and Van Loan, "Matrix Computations", section 8.5).
-func jacobi(a []float64, n int) []float64 {
-	v := make([]float64, n*n)
-	for i := range n {
-		v[i*n+i] = 1
-	}
-	for range 30 {
-		var off, diag float64
-		for i := range n {
-			diag += a[i*n+i] * a[i*n+i]
-			for j := range i {
-				off += a[i*n+j] * a[i*n+j]
-			}
-		}
-		if off <= 1e-24*diag {
-			break
-		}
-		for p := range n {
-			for q := p + 1; q < n; q++ {
-				if a[p*n+q] != 0 {
-					rotatePlane(a, v, n, p, q)
-				}
-			}
-		}
-	}
-	return v
-}
-
-// rotatePlane makes a[p][q] zero.
-func rotatePlane(a, v []float64, n, p, q int) {
-	tau := (a[q*n+q] - a[p*n+p]) / (2 * a[p*n+q])
-	t := 1 / (math.Abs(tau) + math.Sqrt(1+float64(tau*tau)))
-	if tau < 0 {
-		t = -t
-	}
-	c := 1 / math.Sqrt(1+float64(t*t))
-	s := t * c
-	for k := range n {
-		x, y := a[k*n+p], a[k*n+q]
-		a[k*n+p], a[k*n+q] = float64(c*x)-float64(s*y), float64(s*x)+float64(c*y)
-	}
-	for k := range n {
-		x, y := a[p*n+k], a[q*n+k]
-		a[p*n+k], a[q*n+k] = float64(c*x)-float64(s*y), float64(s*x)+float64(c*y)
-		x, y = v[k*n+p], v[k*n+q]
-		v[k*n+p], v[k*n+q] = float64(c*x)-float64(s*y), float64(s*x)+float64(c*y)
 	}
 }
