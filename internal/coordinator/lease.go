@@ -40,7 +40,7 @@ func (c *Coordinator) acquire(ctx context.Context) (*run, error) {
 	case !errors.Is(err, levels.ErrNotFound):
 		return nil, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
 	}
-	lease, err := c.deps.Builds.Acquire(ctx, c.cfg.Corpus, c.cfg.Holder, c.cfg.LeaseTTL, floor)
+	lease, err := c.deps.Builds.Acquire(ctx, c.cfg.Corpus, levels.RightBuild, c.cfg.Holder, c.cfg.LeaseTTL, floor)
 	if err != nil {
 		return nil, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
 	}

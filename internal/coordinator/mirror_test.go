@@ -101,7 +101,7 @@ func TestDroppedCorpusStaysAway(t *testing.T) {
 	if err := l.corpora().Update(ctx, "c", func(c *levels.Corpus) error { c.Changes = 40; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	lease, err := l.builds().Acquire(ctx, "c", "h", time.Minute, 0)
+	lease, err := l.builds().Acquire(ctx, "c", levels.RightBuild, "h", time.Minute, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,11 +143,11 @@ func (awayCorpora) Load(context.Context, string) (*levels.Corpus, error) {
 func TestLostStateComesBack(t *testing.T) {
 	ctx := t.Context()
 	l := newLosable()
-	old, err := l.builds().Acquire(ctx, "c", "h1", time.Nanosecond, 0)
+	old, err := l.builds().Acquire(ctx, "c", levels.RightBuild, "h1", time.Nanosecond, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease, err := l.builds().Acquire(ctx, "c", "h1", time.Minute, 0)
+	lease, err := l.builds().Acquire(ctx, "c", levels.RightBuild, "h1", time.Minute, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func (w *Watcher) Look(ctx context.Context) error {
 
 // lookAt returns why a build of the corpus should start or go on now, or "".
 func (w *Watcher) lookAt(ctx context.Context, corpus string) (string, error) {
-	holder, err := w.deps.Builds.Holder(ctx, corpus)
+	holder, err := w.deps.Builds.Holder(ctx, corpus, levels.RightBuild)
 	if err != nil || holder != "" {
 		return "", err
 	}

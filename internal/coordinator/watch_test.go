@@ -82,7 +82,7 @@ func (w *watched) update(corpus string, change func(*levels.Corpus)) {
 // rests makes a state the newest of the corpus.
 func (w *watched) rests(state levels.State) {
 	w.t.Helper()
-	lease, err := w.records.Acquire(w.t.Context(), "c", "h", time.Minute, 0)
+	lease, err := w.records.Acquire(w.t.Context(), "c", levels.RightBuild, "h", time.Minute, 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestHeldCorporaAreLeftAlone(t *testing.T) {
 	w.changed("c", 20)
 	w.rests(levels.State{Status: levels.Running})
 	one := w.watcher(nil)
-	lease, err := w.records.Acquire(t.Context(), "c", "another", 15*time.Second, 0)
+	lease, err := w.records.Acquire(t.Context(), "c", levels.RightBuild, "another", 15*time.Second, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (s *system) queued(level queue.Level) int {
 func (s *system) otherRuns() {
 	s.t.Helper()
 	ctx := context.Background()
-	lease, err := s.records.Acquire(ctx, "other", "another process", time.Hour, 0)
+	lease, err := s.records.Acquire(ctx, "other", levels.RightBuild, "another process", time.Hour, 0)
 	if err == nil {
 		err = s.records.Corpora().Update(ctx, "other", func(*levels.Corpus) error { return nil })
 	}

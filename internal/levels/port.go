@@ -72,27 +72,48 @@ type Barrier interface {
 	Drop(ctx context.Context, corpus, build string) error
 }
 
-// Lease is the right to coordinate one corpus for a while. Epoch grows with each acquisition.
+// Right is a part of a corpus that one writer at a time may change.
+type Right string
+
+// The rights.
+const (
+	// RightBuild is that to the newest build, its plans and tasks, the lives of summaries and the generation: of whoever builds,
+	// publishes, cancels and collects.
+	RightBuild Right = "build"
+	// RightDocuments is that to the leaves: of whoever ingests and deletes.
+	RightDocuments Right = "documents"
+)
+
+// Lease is a right to one corpus for a while. Epoch grows with each acquisition of that right.
 type Lease struct {
 	Corpus string
+	Right  Right
 	Holder string
 	Epoch  int64
 	Until  time.Time
 }
 
-// Builds keeps the state of the newest build of each corpus, and who may change it.
-type Builds interface {
+// Leases gives out rights. Those of one corpus are apart.
+type Leases interface {
 	// Acquire takes the lease, also from a holder whose time has run out; ErrHeld otherwise. A holder that
 	// acquires again keeps the lease under a new epoch. The epoch is greater than any that was given out for the
-	// corpus and than floor.
-	Acquire(ctx context.Context, corpus, holder string, ttl time.Duration, floor int64) (Lease, error)
+	// right and than floor.
+	Acquire(ctx context.Context, corpus string, right Right, holder string, ttl time.Duration, floor int64) (Lease, error)
 	// Renew extends a lease; ErrFenced if it has been passed on.
 	Renew(ctx context.Context, lease Lease, ttl time.Duration) (Lease, error)
+	// Check returns ErrFenced if a lease has been passed on or given up, or if its time has run out: then it may be passed on
+	// at any moment.
+	Check(ctx context.Context, lease Lease) error
 	// Release gives the lease up; one that has been passed on is left alone.
 	Release(ctx context.Context, lease Lease) error
-	// Holder names who holds the corpus's lease now; "" if nobody does, or its time has run out.
-	Holder(ctx context.Context, corpus string) (string, error)
-	// Save stores the state; ErrFenced if the lease is not the newest.
+	// Holder names who holds the lease now; "" if nobody does, or its time has run out.
+	Holder(ctx context.Context, corpus string, right Right) (string, error)
+}
+
+// Builds keeps the state of the newest build of each corpus, and who may change what of it.
+type Builds interface {
+	Leases
+	// Save stores the state; ErrFenced if the lease is not the newest. It is one of RightBuild.
 	Save(ctx context.Context, lease Lease, state *State) error
 	// Load returns the state of the newest build; ErrNotFound if there was none.
 	Load(ctx context.Context, corpus string) (*State, error)

@@ -165,7 +165,7 @@ func TestBarriersLiveForTheirTime(t *testing.T) {
 	mark(t, b, levels.Count{Total: 3, Done: 1, Usage: times(1)}, done(0)...)
 	lives(time.Hour)
 
-	lease, err := s.Builds().Acquire(t.Context(), "c", "a", time.Second, 0)
+	lease, err := s.Builds().Acquire(t.Context(), "c", levels.RightBuild, "a", time.Second, 0)
 	must(t, err)
 	must(t, s.Builds().Save(t.Context(), lease, &levels.State{}))
 	must(t, s.Builds().Report(t.Context(), "c", levels.Progress{}))

@@ -22,75 +22,11 @@ var _ levels.Builds = (*Builds)(nil)
 // Builds returns the state of builds and the leases on it.
 func (s *State) Builds() *Builds { return &Builds{s} }
 
-// Acquire implements [levels.Builds]. A call that was repeated after a lost reply may pass an epoch over.
-func (b *Builds) Acquire(ctx context.Context, corpus, holder string, ttl time.Duration, floor int64) (levels.Lease, error) {
-	lease, err := b.acquire(ctx, corpus, holder, ttl, floor)
-	if err != nil {
-		return levels.Lease{}, fmt.Errorf("redisstate: corpus %s: acquire the lease: %w", corpus, err)
-	}
-	return lease, nil
-}
-
-func (b *Builds) acquire(ctx context.Context, corpus, holder string, ttl time.Duration, floor int64) (levels.Lease, error) {
-	if holder == "" {
-		return levels.Lease{}, errors.New("the holder has no name")
-	}
-	var start time.Time
-	out, err := b.s.runFrom(ctx, &start, b.s.scripts.acquire, []string{b.s.corpusKey(corpus, "lease")}, holder, millis(ttl), floor)
-	if err != nil {
-		return levels.Lease{}, err
-	}
-	if out.word() == "held" {
-		n, err := out.numbers(2, 1)
-		if err != nil {
-			return levels.Lease{}, err
-		}
-		return levels.Lease{}, fmt.Errorf("%w, %s, for %v more", levels.ErrHeld, out.text(1), time.Duration(n[0])*time.Millisecond)
-	}
-	n, err := out.numbers(1, 1)
-	if err != nil {
-		return levels.Lease{}, err
-	}
-	return levels.Lease{Corpus: corpus, Holder: holder, Epoch: n[0], Until: start.Add(ttl)}, nil
-}
-
-// Renew implements [levels.Builds].
-func (b *Builds) Renew(ctx context.Context, lease levels.Lease, ttl time.Duration) (levels.Lease, error) {
-	var start time.Time
-	out, err := b.s.runFrom(ctx, &start, b.s.scripts.renew, []string{b.s.corpusKey(lease.Corpus, "lease")}, lease.Holder, lease.Epoch, millis(ttl))
-	if err == nil {
-		err = fenced(out, lease)
-	}
-	if err != nil {
-		return levels.Lease{}, fmt.Errorf("redisstate: corpus %s: renew the lease: %w", lease.Corpus, err)
-	}
-	lease.Until = start.Add(ttl)
-	return lease, nil
-}
-
-// Release implements [levels.Builds].
-func (b *Builds) Release(ctx context.Context, lease levels.Lease) error {
-	_, err := b.s.run(ctx, b.s.scripts.release, []string{b.s.corpusKey(lease.Corpus, "lease")}, lease.Holder, lease.Epoch)
-	if err != nil {
-		return fmt.Errorf("redisstate: corpus %s: release the lease: %w", lease.Corpus, err)
-	}
-	return nil
-}
-
-// Holder implements [levels.Builds].
-func (b *Builds) Holder(ctx context.Context, corpus string) (string, error) {
-	out, err := b.s.run(ctx, b.s.scripts.holder, []string{b.s.corpusKey(corpus, "lease")})
-	if err != nil {
-		return "", fmt.Errorf("redisstate: corpus %s: holder of the lease: %w", corpus, err)
-	}
-	return out.text(1), nil
-}
-
 // Save implements [levels.Builds].
 func (b *Builds) Save(ctx context.Context, lease levels.Lease, state *levels.State) error {
 	record, err := json.Marshal(state)
 	if err == nil {
-		keys := []string{b.s.corpusKey(lease.Corpus, "lease"), b.s.corpusKey(lease.Corpus, "build")}
+		keys := []string{b.s.leaseKey(lease.Corpus, levels.RightBuild), b.s.corpusKey(lease.Corpus, "build")}
 		var out reply
 		out, err = b.s.run(ctx, b.s.scripts.save, keys, lease.Holder, lease.Epoch, b.s.sequence(), record)
 		if err == nil {
@@ -110,14 +46,6 @@ func (s *State) sequence() string {
 	defer s.mu.Unlock()
 	s.lastSequence = max(s.lastSequence+1, time.Now().UnixNano())
 	return fmt.Sprintf("%020d", s.lastSequence)
-}
-
-// fenced reads the reply of the scripts renew and save.
-func fenced(out reply, lease levels.Lease) error {
-	if out.word() != "fenced" {
-		return nil
-	}
-	return fmt.Errorf("epoch %d of %s: %w, epoch %s of %q", lease.Epoch, lease.Holder, levels.ErrFenced, out.text(2), out.text(1))
 }
 
 // Load implements [levels.Builds].
@@ -247,6 +175,3 @@ func (s *State) read(ctx context.Context, get func(context.Context) *redis.Strin
 	})
 	return text, err
 }
-
-// millis rounds up, so that a lease of less than a millisecond is one.
-func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }

@@ -276,7 +276,7 @@ func owner(t *testing.T, raws map[string]*redis.Client, slot int64) string {
 func ageCluster(t *testing.T, s *State, d time.Duration) {
 	t.Helper()
 	must(t, s.client.(*redis.ClusterClient).ForEachMaster(t.Context(), func(ctx context.Context, one *redis.Client) error {
-		keys, err := one.Keys(ctx, s.cfg.Prefix+":{*}:lease").Result()
+		keys, err := one.Keys(ctx, s.cfg.Prefix+":{*}:lease*").Result()
 		for _, key := range keys {
 			if err == nil {
 				err = one.HIncrBy(ctx, key, "until", -d.Milliseconds()).Err()

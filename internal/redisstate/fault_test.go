@@ -79,7 +79,7 @@ func TestAsynq1144FlushedMidBuild(t *testing.T) {
 	server := startServer(t)
 	s, raw := connect(t, Config{URL: server.url()}), server.client(t)
 	b := s.Barrier()
-	lease, err := s.Builds().Acquire(t.Context(), "c", "a", time.Minute, 0)
+	lease, err := s.Builds().Acquire(t.Context(), "c", levels.RightBuild, "a", time.Minute, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestAsynq1144FlushedMidBuild(t *testing.T) {
 
 	// What a coordinator does at every start: a lease above the epoch that the tree record keeps, the level
 	// opened again, the nodes that exist marked.
-	again, err := s.Builds().Acquire(t.Context(), "c", "a", time.Minute, lease.Epoch)
+	again, err := s.Builds().Acquire(t.Context(), "c", levels.RightBuild, "a", time.Minute, lease.Epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestClearWithLostReplyIsMadeOnce(t *testing.T) {
 // A Save that was given up on may arrive late; it must not undo a later one of the same holder.
 func TestLateSaveDoesNotUndoALaterOne(t *testing.T) {
 	s := sharedState(t)
-	lease, err := s.Builds().Acquire(t.Context(), "c", "a", time.Minute, 0)
+	lease, err := s.Builds().Acquire(t.Context(), "c", levels.RightBuild, "a", time.Minute, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,14 +330,14 @@ func TestRestartKeepsWhatWasMarked(t *testing.T) {
 	s := connect(t, Config{URL: server.url()})
 	open(t, s.Barrier(), 5)
 	mark(t, s.Barrier(), levels.Count{Total: 5, Done: 2, Usage: times(2)}, done(0, 4)...)
-	lease, err := s.Builds().Acquire(t.Context(), "c", "a", time.Minute, 0)
+	lease, err := s.Builds().Acquire(t.Context(), "c", levels.RightBuild, "a", time.Minute, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server.kill()
 	server.start()
 	mark(t, s.Barrier(), levels.Count{Total: 5, Done: 3, Usage: times(3)}, done(0, 3)...)
-	if _, err := s.Builds().Acquire(t.Context(), "c", "b", time.Minute, 0); !errors.Is(err, levels.ErrHeld) {
+	if _, err := s.Builds().Acquire(t.Context(), "c", levels.RightBuild, "b", time.Minute, 0); !errors.Is(err, levels.ErrHeld) {
 		t.Errorf("Acquire by another: %v, want ErrHeld", err)
 	}
 	if _, err := s.Builds().Renew(t.Context(), lease, time.Minute); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/levels/leveltest"
 )
 
@@ -25,7 +26,7 @@ func ports(t *testing.T, s *State) leveltest.Ports {
 // waits in earnest.
 func age(t *testing.T, s *State, d time.Duration) {
 	t.Helper()
-	keys, err := s.client.Keys(t.Context(), s.cfg.Prefix+":{*}:lease").Result()
+	keys, err := s.client.Keys(t.Context(), s.cfg.Prefix+":{*}:lease*").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,12 +39,12 @@ func age(t *testing.T, s *State, d time.Duration) {
 
 func TestLeaseFollowsTheServersClock(t *testing.T) {
 	builds := sharedState(t).Builds()
-	a, err := builds.Acquire(t.Context(), "c", "a", 150*time.Millisecond, 0)
+	a, err := builds.Acquire(t.Context(), "c", levels.RightBuild, "a", 150*time.Millisecond, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wait(t.Context(), 200*time.Millisecond)
-	b, err := builds.Acquire(t.Context(), "c", "b", time.Minute, 0)
+	b, err := builds.Acquire(t.Context(), "c", levels.RightBuild, "b", time.Minute, 0)
 	if err != nil {
 		t.Fatalf("Acquire after the lease has run out: %v", err)
 	}

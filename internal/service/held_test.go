@@ -28,7 +28,7 @@ type elsewhere struct {
 func (e *elsewhere) Run(ctx context.Context, corpus string, _ coordinator.Request, _ api.BuildRequest) (coordinator.Report, error) {
 	e.tries++
 	if e.tries == e.after {
-		lease, err := e.records.Acquire(ctx, corpus, "another", time.Minute, 0)
+		lease, err := e.records.Acquire(ctx, corpus, levels.RightBuild, "another", time.Minute, 0)
 		if err == nil {
 			err = e.records.Save(ctx, lease, &levels.State{Corpus: corpus, Build: "theirs", Status: levels.Running})
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
 )
@@ -16,66 +15,6 @@ var _ levels.Builds = (*Builds)(nil)
 
 // Builds returns the state of builds.
 func (db *DB) Builds() *Builds { return &Builds{db} }
-
-// Acquire implements [levels.Builds].
-func (b *Builds) Acquire(ctx context.Context, corpus, holder string, ttl time.Duration, floor int64) (levels.Lease, error) {
-	var lease levels.Lease
-	err := b.db.write(ctx, func(s *session) error {
-		old, err := s.lease(corpus)
-		if err != nil {
-			return err
-		}
-		now := b.db.now()
-		if old.Holder != "" && old.Holder != holder && old.Until.After(now) {
-			return fmt.Errorf("%w, %s, until %s", levels.ErrHeld, old.Holder, old.Until.Format(time.RFC3339))
-		}
-		lease = levels.Lease{Corpus: corpus, Holder: holder, Epoch: max(old.Epoch, floor) + 1, Until: now.Add(ttl)}
-		return s.saveLease(lease)
-	})
-	if err != nil {
-		return levels.Lease{}, fmt.Errorf("sqlite: corpus %s: acquire the lease: %w", corpus, err)
-	}
-	return lease, nil
-}
-
-// Renew implements [levels.Builds].
-func (b *Builds) Renew(ctx context.Context, lease levels.Lease, ttl time.Duration) (levels.Lease, error) {
-	err := b.fenced(ctx, lease, func(s *session) error {
-		lease.Until = b.db.now().Add(ttl)
-		return s.saveLease(lease)
-	})
-	if err != nil {
-		return levels.Lease{}, fmt.Errorf("sqlite: corpus %s: renew the lease: %w", lease.Corpus, err)
-	}
-	return lease, nil
-}
-
-// Release implements [levels.Builds].
-func (b *Builds) Release(ctx context.Context, lease levels.Lease) error {
-	// The epoch stays, so that the next one is greater.
-	err := b.db.write(ctx, func(s *session) error {
-		return s.exec("UPDATE leases SET holder = '', until = 0 WHERE corpus = ? AND holder = ? AND epoch = ?", lease.Corpus, lease.Holder, lease.Epoch)
-	})
-	if err != nil {
-		return fmt.Errorf("sqlite: corpus %s: release the lease: %w", lease.Corpus, err)
-	}
-	return nil
-}
-
-// Holder implements [levels.Builds].
-func (b *Builds) Holder(ctx context.Context, corpus string) (holder string, err error) {
-	err = b.db.read(ctx, func(s *session) error {
-		lease, err := s.lease(corpus)
-		if err == nil && lease.Until.After(b.db.now()) {
-			holder = lease.Holder
-		}
-		return err
-	})
-	if err != nil {
-		return "", fmt.Errorf("sqlite: corpus %s: holder of the lease: %w", corpus, err)
-	}
-	return holder, nil
-}
 
 // Save implements [levels.Builds].
 func (b *Builds) Save(ctx context.Context, lease levels.Lease, state *levels.State) error {
@@ -180,33 +119,6 @@ func (b *Builds) StopRequested(ctx context.Context, corpus, build string) (strin
 		return "", fmt.Errorf("sqlite: corpus %s: wish for build %s: %w", corpus, build, err)
 	}
 	return wish, nil
-}
-
-// lease reads a corpus's lease; the zero lease if there was none.
-func (s *session) lease(corpus string) (levels.Lease, error) {
-	lease := levels.Lease{Corpus: corpus}
-	var until int64
-	_, err := s.row("SELECT holder, epoch, until FROM leases WHERE corpus = ?", []any{corpus}, &lease.Holder, &lease.Epoch, &until)
-	lease.Until = time.Unix(0, until)
-	return lease, err
-}
-
-func (s *session) saveLease(l levels.Lease) error {
-	return s.exec("INSERT OR REPLACE INTO leases (corpus, holder, epoch, until) VALUES (?, ?, ?, ?)", l.Corpus, l.Holder, l.Epoch, l.Until.UnixNano())
-}
-
-// fenced makes a change that only the newest lease allows.
-func (b *Builds) fenced(ctx context.Context, lease levels.Lease, fn func(*session) error) error {
-	return b.db.write(ctx, func(s *session) error {
-		newest, err := s.lease(lease.Corpus)
-		if err != nil {
-			return err
-		}
-		if newest.Epoch != lease.Epoch || newest.Holder != lease.Holder {
-			return fmt.Errorf("epoch %d of %s: %w, epoch %d", lease.Epoch, lease.Holder, levels.ErrFenced, newest.Epoch)
-		}
-		return fn(s)
-	})
 }
 
 // record reads a JSON value by its key; levels.ErrNotFound if there is none.

@@ -53,7 +53,7 @@ func newStand(t *testing.T) *stand {
 		return nil
 	}))
 	var err error
-	s.lease, err = s.records.Acquire(ctx, "c", "test", time.Hour, 0)
+	s.lease, err = s.records.Acquire(ctx, "c", levels.RightBuild, "test", time.Hour, 0)
 	s.must(err)
 	s.begin("b1")
 	return s

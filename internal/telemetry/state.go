@@ -66,9 +66,9 @@ type watchedBuilds struct {
 
 func (b *watchedBuilds) timed(err *error) func() { return b.t.timed(StateCalls, StateCallSeconds, err) }
 
-func (b *watchedBuilds) Acquire(ctx context.Context, corpus, holder string, ttl time.Duration, floor int64) (lease levels.Lease, err error) {
+func (b *watchedBuilds) Acquire(ctx context.Context, corpus string, right levels.Right, holder string, ttl time.Duration, floor int64) (lease levels.Lease, err error) {
 	defer b.timed(&err)()
-	return b.Builds.Acquire(ctx, corpus, holder, ttl, floor)
+	return b.Builds.Acquire(ctx, corpus, right, holder, ttl, floor)
 }
 
 func (b *watchedBuilds) Renew(ctx context.Context, lease levels.Lease, ttl time.Duration) (renewed levels.Lease, err error) {
@@ -76,14 +76,19 @@ func (b *watchedBuilds) Renew(ctx context.Context, lease levels.Lease, ttl time.
 	return b.Builds.Renew(ctx, lease, ttl)
 }
 
+func (b *watchedBuilds) Check(ctx context.Context, lease levels.Lease) (err error) {
+	defer b.timed(&err)()
+	return b.Builds.Check(ctx, lease)
+}
+
 func (b *watchedBuilds) Release(ctx context.Context, lease levels.Lease) (err error) {
 	defer b.timed(&err)()
 	return b.Builds.Release(ctx, lease)
 }
 
-func (b *watchedBuilds) Holder(ctx context.Context, corpus string) (holder string, err error) {
+func (b *watchedBuilds) Holder(ctx context.Context, corpus string, right levels.Right) (holder string, err error) {
 	defer b.timed(&err)()
-	return b.Builds.Holder(ctx, corpus)
+	return b.Builds.Holder(ctx, corpus, right)
 }
 
 func (b *watchedBuilds) Save(ctx context.Context, lease levels.Lease, state *levels.State) (err error) {

@@ -15,7 +15,7 @@ import (
 func (b *bench) newest(state levels.State) {
 	b.t.Helper()
 	ctx := context.Background()
-	lease, err := b.records.Acquire(ctx, corpusName, "h", time.Hour, 0)
+	lease, err := b.records.Acquire(ctx, corpusName, levels.RightBuild, "h", time.Hour, 0)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/aerie-rag/aerie/cmd/internal/wire"
 	"github.com/aerie-rag/aerie/internal/client"
 	"github.com/aerie-rag/aerie/internal/config"
+	"github.com/aerie-rag/aerie/internal/levels"
 )
 
 // daemon is one process of the fleet, which may be started again and again.
@@ -176,7 +177,7 @@ func (f *fleet) ask(ctx context.Context, question func(*client.Client) error) er
 
 // leader returns the coordinator that builds a corpus; nil if none does just now.
 func (f *fleet) leader(ctx context.Context, corpus string) *daemon {
-	holder, err := f.places.Builds.Holder(ctx, corpus)
+	holder, err := f.places.Builds.Holder(ctx, corpus, levels.RightBuild)
 	if err != nil || holder == "" {
 		return nil
 	}

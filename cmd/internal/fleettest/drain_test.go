@@ -117,7 +117,7 @@ func TestCoordinatorHandsOver(t *testing.T) {
 	first, second := f.coordinator(), f.coordinator()
 	f.worker()
 	b := f.begun(first, 2)
-	before, err := f.open().Builds.Holder(t.Context(), f.corpus)
+	before, err := f.open().Builds.Holder(t.Context(), f.corpus, levels.RightBuild)
 	if err != nil || before == "" {
 		t.Fatalf("the lease is held by %q, %v", before, err)
 	}
@@ -129,7 +129,7 @@ func TestCoordinatorHandsOver(t *testing.T) {
 		t.Errorf("build %s is %s after its coordinator has gone; build %s was running", s.Build, s.Status, b.Build)
 	}
 	until(t, 15*time.Second, "the other coordinator goes on", func() (bool, string) {
-		after, err := f.open().Builds.Holder(t.Context(), f.corpus)
+		after, err := f.open().Builds.Holder(t.Context(), f.corpus, levels.RightBuild)
 		return err == nil && after != "" && after != before, fmt.Sprint(after, err)
 	})
 	f.untilRest(time.Minute)

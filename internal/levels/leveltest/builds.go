@@ -18,7 +18,7 @@ const ttl = 2 * time.Second
 
 func (s *suite) acquire(holder string, floor int64) levels.Lease {
 	s.Helper()
-	lease, err := s.Builds.Acquire(s.Context(), s.corpus, holder, ttl, floor)
+	lease, err := s.Builds.Acquire(s.Context(), s.corpus, levels.RightBuild, holder, ttl, floor)
 	s.ok("Acquire by "+holder, err)
 	s.same("lease", [2]string{lease.Corpus, lease.Holder}, [2]string{s.corpus, holder})
 	return lease
@@ -46,17 +46,17 @@ func (s *suite) state(build string) *levels.State {
 var buildTests = []contractTest{
 	{"LeaseIsExclusive", func(s *suite) {
 		a := s.acquire("a", 0)
-		_, err := s.Builds.Acquire(s.Context(), s.corpus, "b", ttl, 0)
+		_, err := s.Builds.Acquire(s.Context(), s.corpus, levels.RightBuild, "b", ttl, 0)
 		s.fails("Acquire by b", err, levels.ErrHeld)
 		s.ok("Release", s.Builds.Release(s.Context(), a))
 		b := s.acquire("b", 0)
 		s.grew(b, a)
-		_, err = s.Builds.Acquire(s.Context(), s.corpus, "a", ttl, 0)
+		_, err = s.Builds.Acquire(s.Context(), s.corpus, levels.RightBuild, "a", ttl, 0)
 		s.fails("Acquire by a", err, levels.ErrHeld)
 	}},
 	{"CorporaAreApart", func(s *suite) {
 		s.acquire("a", 0)
-		lease, err := s.Builds.Acquire(s.Context(), s.corpus+"-other", "b", ttl, 0)
+		lease, err := s.Builds.Acquire(s.Context(), s.corpus+"-other", levels.RightBuild, "b", ttl, 0)
 		s.ok("Acquire for another corpus", err)
 		other := s.state("b1")
 		other.Corpus = lease.Corpus
@@ -64,13 +64,42 @@ var buildTests = []contractTest{
 		_, err = s.Builds.Load(s.Context(), s.corpus)
 		s.fails("Load", err, levels.ErrNotFound)
 	}},
+	{"RightsAreApart", func(s *suite) {
+		build := s.acquire("a", 40)
+		documents, err := s.Builds.Acquire(s.Context(), s.corpus, levels.RightDocuments, "b", ttl, 0)
+		s.ok("Acquire the documents", err)
+		s.same("right", documents.Right, levels.RightDocuments)
+		s.fails("Save under the right to documents", s.Builds.Save(s.Context(), levels.Lease{
+			Corpus: s.corpus, Right: levels.RightBuild, Holder: documents.Holder, Epoch: documents.Epoch}, s.state("b1")), levels.ErrFenced)
+		_, err = s.Builds.Acquire(s.Context(), s.corpus, levels.RightDocuments, "c", ttl, 0)
+		s.fails("Acquire the documents by c", err, levels.ErrHeld)
+		s.ok("Release", s.Builds.Release(s.Context(), build))
+		holder, err := s.Builds.Holder(s.Context(), s.corpus, levels.RightDocuments)
+		s.ok("Holder", err)
+		s.same("holder of the documents", holder, "b")
+		s.ok("Check of the documents", s.Builds.Check(s.Context(), documents))
+		s.fails("Check of what was released", s.Builds.Check(s.Context(), build), levels.ErrFenced)
+	}},
+	{"Check", func(s *suite) {
+		s.fails("Check without a lease", s.Builds.Check(s.Context(), levels.Lease{Corpus: s.corpus, Right: levels.RightBuild, Holder: "a", Epoch: 1}), levels.ErrFenced)
+		a := s.acquire("a", 0)
+		s.ok("Check", s.Builds.Check(s.Context(), a))
+		again := s.acquire("a", 0)
+		s.fails("Check of the epoch before", s.Builds.Check(s.Context(), a), levels.ErrFenced)
+		s.ok("Check of the new one", s.Builds.Check(s.Context(), again))
+		s.Advance(2 * ttl)
+		s.fails("Check after its time", s.Builds.Check(s.Context(), again), levels.ErrFenced)
+		renewed, err := s.Builds.Renew(s.Context(), again, ttl)
+		s.ok("Renew", err)
+		s.ok("Check after Renew", s.Builds.Check(s.Context(), renewed))
+	}},
 	{"HolderAcquiresAgain", func(s *suite) {
 		first := s.acquire("a", 0)
 		second := s.acquire("a", 0)
 		s.grew(second, first)
 		s.fails("Save under the first epoch", s.Builds.Save(s.Context(), first, s.state("b1")), levels.ErrFenced)
 		s.ok("Save under the second", s.Builds.Save(s.Context(), second, s.state("b1")))
-		_, err := s.Builds.Acquire(s.Context(), s.corpus, "b", ttl, 0)
+		_, err := s.Builds.Acquire(s.Context(), s.corpus, levels.RightBuild, "b", ttl, 0)
 		s.fails("Acquire by b", err, levels.ErrHeld)
 	}},
 	{"EpochIsAboveTheFloor", func(s *suite) {
@@ -84,7 +113,7 @@ var buildTests = []contractTest{
 	{"LeaseRunsOut", func(s *suite) {
 		a := s.acquire("a", 0)
 		s.Advance(ttl / 4)
-		_, err := s.Builds.Acquire(s.Context(), s.corpus, "b", ttl, 0)
+		_, err := s.Builds.Acquire(s.Context(), s.corpus, levels.RightBuild, "b", ttl, 0)
 		s.fails("Acquire before the time is up", err, levels.ErrHeld)
 		s.Advance(ttl)
 		b := s.acquire("b", 0)
@@ -96,7 +125,7 @@ var buildTests = []contractTest{
 	{"Holder", func(s *suite) {
 		held := func(when, want string) {
 			s.Helper()
-			got, err := s.Builds.Holder(s.Context(), s.corpus)
+			got, err := s.Builds.Holder(s.Context(), s.corpus, levels.RightBuild)
 			s.ok("Holder", err)
 			s.same("holder "+when, got, want)
 		}
@@ -118,7 +147,7 @@ var buildTests = []contractTest{
 		s.ok("Save", s.Builds.Save(s.Context(), a, s.state("b1")))
 		_, err := s.Builds.Renew(s.Context(), a, ttl)
 		s.ok("Renew", err)
-		_, err = s.Builds.Acquire(s.Context(), s.corpus, "b", ttl, 0)
+		_, err = s.Builds.Acquire(s.Context(), s.corpus, levels.RightBuild, "b", ttl, 0)
 		s.fails("Acquire by b after that", err, levels.ErrHeld)
 	}},
 	{"Renew", func(s *suite) {
@@ -132,7 +161,7 @@ var buildTests = []contractTest{
 				s.Errorf("renewed until %v, before that until %v", renewed.Until, a.Until)
 			}
 			a = renewed
-			_, err = s.Builds.Acquire(s.Context(), s.corpus, "b", ttl, 0)
+			_, err = s.Builds.Acquire(s.Context(), s.corpus, levels.RightBuild, "b", ttl, 0)
 			s.fails("Acquire by b", err, levels.ErrHeld)
 		}
 	}},
@@ -141,7 +170,7 @@ var buildTests = []contractTest{
 		s.ok("Release", s.Builds.Release(s.Context(), a))
 		b := s.acquire("b", 0)
 		s.ok("second Release", s.Builds.Release(s.Context(), a))
-		_, err := s.Builds.Acquire(s.Context(), s.corpus, "c", ttl, 0)
+		_, err := s.Builds.Acquire(s.Context(), s.corpus, levels.RightBuild, "c", ttl, 0)
 		s.fails("Acquire while b holds the lease", err, levels.ErrHeld)
 		s.ok("Save by b", s.Builds.Save(s.Context(), b, s.state("b1")))
 	}},
@@ -151,7 +180,7 @@ var buildTests = []contractTest{
 		var wg sync.WaitGroup
 		for i := range n {
 			wg.Go(func() {
-				_, errs[i] = s.Builds.Acquire(context.Background(), s.corpus, fmt.Sprintf("holder-%d", i), time.Hour, 0)
+				_, errs[i] = s.Builds.Acquire(context.Background(), s.corpus, levels.RightBuild, fmt.Sprintf("holder-%d", i), time.Hour, 0)
 			})
 		}
 		wg.Wait()

@@ -140,8 +140,8 @@ type FlakyBuilds struct {
 var _ levels.Builds = (*FlakyBuilds)(nil)
 
 // Acquire implements [levels.Builds].
-func (f *FlakyBuilds) Acquire(ctx context.Context, corpus, holder string, ttl time.Duration, floor int64) (levels.Lease, error) {
-	return result(f.Schedule, "Acquire", corpus, func() (levels.Lease, error) { return f.Inner.Acquire(ctx, corpus, holder, ttl, floor) })
+func (f *FlakyBuilds) Acquire(ctx context.Context, corpus string, right levels.Right, holder string, ttl time.Duration, floor int64) (levels.Lease, error) {
+	return result(f.Schedule, "Acquire", corpus, func() (levels.Lease, error) { return f.Inner.Acquire(ctx, corpus, right, holder, ttl, floor) })
 }
 
 // Renew implements [levels.Builds].
@@ -150,8 +150,13 @@ func (f *FlakyBuilds) Renew(ctx context.Context, lease levels.Lease, ttl time.Du
 }
 
 // Holder implements [levels.Builds].
-func (f *FlakyBuilds) Holder(ctx context.Context, corpus string) (string, error) {
-	return result(f.Schedule, "Holder", corpus, func() (string, error) { return f.Inner.Holder(ctx, corpus) })
+func (f *FlakyBuilds) Holder(ctx context.Context, corpus string, right levels.Right) (string, error) {
+	return result(f.Schedule, "Holder", corpus, func() (string, error) { return f.Inner.Holder(ctx, corpus, right) })
+}
+
+// Check implements [levels.Builds].
+func (f *FlakyBuilds) Check(ctx context.Context, lease levels.Lease) error {
+	return f.Schedule.around("Check", lease.Corpus, func() error { return f.Inner.Check(ctx, lease) })
 }
 
 // Release implements [levels.Builds].

@@ -21,7 +21,7 @@ type Memory struct {
 
 	mu       sync.Mutex
 	barriers map[queue.Level]*memoryBarrier
-	leases   map[string]levels.Lease // a released one has no holder
+	leases   map[leaseOf]levels.Lease // a released one has no holder
 	states   map[string][]byte
 	progress map[string]levels.Reports
 	wishes   map[[2]string]string
@@ -38,6 +38,12 @@ var (
 	_ levels.Corpora = (*memoryCorpora)(nil)
 )
 
+// leaseOf is what a lease is for.
+type leaseOf struct {
+	corpus string
+	right  levels.Right
+}
+
 type memoryBarrier struct {
 	digest     string
 	total      int
@@ -51,7 +57,7 @@ func NewMemory() *Memory { return NewMemoryAt(time.Now) }
 // NewMemoryAt returns an empty Memory whose leases follow now.
 func NewMemoryAt(now func() time.Time) *Memory {
 	return &Memory{
-		now: now, barriers: map[queue.Level]*memoryBarrier{}, leases: map[string]levels.Lease{},
+		now: now, barriers: map[queue.Level]*memoryBarrier{}, leases: map[leaseOf]levels.Lease{},
 		states: map[string][]byte{}, progress: map[string]levels.Reports{}, wishes: map[[2]string]string{},
 		corpora: map[string][]byte{}, plans: map[queue.Level][]byte{}, trees: map[string][]byte{}, copies: map[string][]byte{},
 	}

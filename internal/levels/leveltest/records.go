@@ -12,19 +12,20 @@ import (
 )
 
 // Acquire implements [levels.Builds].
-func (m *Memory) Acquire(ctx context.Context, corpus, holder string, ttl time.Duration, floor int64) (levels.Lease, error) {
+func (m *Memory) Acquire(ctx context.Context, corpus string, right levels.Right, holder string, ttl time.Duration, floor int64) (levels.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return levels.Lease{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
-	old := m.leases[corpus]
+	of := leaseOf{corpus, right}
+	old := m.leases[of]
 	if old.Holder != "" && old.Holder != holder && old.Until.After(now) {
 		return levels.Lease{}, fmt.Errorf("leveltest: corpus %s: %w, %s", corpus, levels.ErrHeld, old.Holder)
 	}
-	lease := levels.Lease{Corpus: corpus, Holder: holder, Epoch: max(old.Epoch, floor) + 1, Until: now.Add(ttl)}
-	m.leases[corpus] = lease
+	lease := levels.Lease{Corpus: corpus, Right: right, Holder: holder, Epoch: max(old.Epoch, floor) + 1, Until: now.Add(ttl)}
+	m.leases[of] = lease
 	return lease, nil
 }
 
@@ -39,8 +40,24 @@ func (m *Memory) Renew(ctx context.Context, lease levels.Lease, ttl time.Duratio
 		return levels.Lease{}, err
 	}
 	lease.Until = m.now().Add(ttl)
-	m.leases[lease.Corpus] = lease
+	m.leases[leaseOf{lease.Corpus, lease.Right}] = lease
 	return lease, nil
+}
+
+// Check implements [levels.Builds].
+func (m *Memory) Check(ctx context.Context, lease levels.Lease) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.fence(lease); err != nil {
+		return err
+	}
+	if !m.leases[leaseOf{lease.Corpus, lease.Right}].Until.After(m.now()) {
+		return fmt.Errorf("leveltest: corpus %s: %w: its time has run out", lease.Corpus, levels.ErrFenced)
+	}
+	return nil
 }
 
 // Release implements [levels.Builds].
@@ -52,19 +69,19 @@ func (m *Memory) Release(ctx context.Context, lease levels.Lease) error {
 	defer m.mu.Unlock()
 	if m.fence(lease) == nil {
 		// The epoch stays, so that the next one is greater.
-		m.leases[lease.Corpus] = levels.Lease{Corpus: lease.Corpus, Epoch: lease.Epoch}
+		m.leases[leaseOf{lease.Corpus, lease.Right}] = levels.Lease{Corpus: lease.Corpus, Right: lease.Right, Epoch: lease.Epoch}
 	}
 	return nil
 }
 
 // Holder implements [levels.Builds].
-func (m *Memory) Holder(ctx context.Context, corpus string) (string, error) {
+func (m *Memory) Holder(ctx context.Context, corpus string, right levels.Right) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l := m.leases[corpus]; l.Until.After(m.now()) {
+	if l := m.leases[leaseOf{corpus, right}]; l.Until.After(m.now()) {
 		return l.Holder, nil
 	}
 	return "", nil
@@ -137,7 +154,7 @@ func (m *Memory) StopRequested(ctx context.Context, corpus, build string) (strin
 }
 
 func (m *Memory) fence(lease levels.Lease) error {
-	if now := m.leases[lease.Corpus]; now.Epoch != lease.Epoch || now.Holder != lease.Holder {
+	if now := m.leases[leaseOf{lease.Corpus, lease.Right}]; now.Epoch != lease.Epoch || now.Holder != lease.Holder {
 		return fmt.Errorf("leveltest: corpus %s: epoch %d of %s: %w, epoch %d", lease.Corpus, lease.Epoch, lease.Holder, levels.ErrFenced, now.Epoch)
 	}
 	return nil
