@@ -57,8 +57,9 @@ func (s *shape) add(atoms []int32) *set {
 }
 
 func (s *shape) fill(c *set, atoms []int32) {
+	slices.Sort(atoms)
+	atoms = slices.Compact(atoms) // clusters that grow may share rows
 	c.atoms, c.rows, c.tokens = atoms, 0, 0
-	slices.Sort(c.atoms)
 	for _, a := range atoms {
 		s.homes[a] = c.place
 		c.rows += len(s.run.atoms[a].rows)
