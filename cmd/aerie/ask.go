@@ -15,6 +15,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/answer"
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
+	"github.com/aerie-rag/aerie/internal/printable"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
@@ -178,8 +179,8 @@ func (c *cli) showSources(out *flow, r api.Answer) {
 		b.WriteString("\n")
 	}
 	for _, cite := range r.Citations {
-		head := fmt.Sprintf("[%d] level %d  %s  ", cite.N, cite.Level, answer.Printable(documentList(cite.DocumentIDs)))
-		fmt.Fprintf(&b, "%s%s\n", head, firstLine(answer.Printable(r.Hits[cite.N-1].Text), width-len([]rune(head))))
+		head := fmt.Sprintf("[%d] level %d  %s  ", cite.N, cite.Level, printable.Text(documentList(cite.DocumentIDs)))
+		fmt.Fprintf(&b, "%s%s\n", head, firstLine(printable.Text(r.Hits[cite.N-1].Text), width-len([]rune(head))))
 	}
 	fmt.Fprintf(&b, "\n%s, %s tokens of %s", plural(len(r.Hits), "hit", "hits"), count(r.Tokens), r.Corpus)
 	cited := 0

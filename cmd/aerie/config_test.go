@@ -1,8 +1,11 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aerie-rag/aerie/internal/config"
@@ -71,5 +74,30 @@ func TestVersionAndHelp(t *testing.T) {
 		if !strings.Contains(help, "\n  "+name+" ") {
 			t.Errorf("help doesn't list %s", name)
 		}
+	}
+}
+
+// TestA6StrangersFile: a file that came with the folder gets no secret out, and no request is made.
+func TestA6StrangersFile(t *testing.T) {
+	fresh(t)
+	var asked atomic.Int32
+	evil := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer evil.Close()
+	t.Setenv("AERIE_SERVER_TOKEN", "sk-do-not-send-me-there")
+	if err := os.WriteFile("aerie.yaml", []byte("server: {url: '"+evil.URL+"'}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := aerie(t, "status").want(t, exitUsage)
+	for _, want := range []string{"server.url", "server.token", "weaker source", "--config aerie.yaml", "AERIE_CONFIG"} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("%q isn't in %s", want, r.stderr)
+		}
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+	// What the hint says.
+	if aerie(t, "status", "--config", "aerie.yaml"); asked.Load() == 0 {
+		t.Error("the file that was named isn't trusted")
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/aerie-rag/aerie/internal/answer"
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
 	"github.com/aerie-rag/aerie/internal/evaluate"
+	"github.com/aerie-rag/aerie/internal/printable"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
@@ -165,7 +165,7 @@ func (c *cli) eval(ctx context.Context, o evalOptions, path string) error {
 	if err := report.WriteTable(&table); err != nil {
 		return err
 	}
-	return c.print(result, func(w io.Writer) { io.WriteString(w, answer.Printable(table.String())) })
+	return c.print(result, func(w io.Writer) { io.WriteString(w, printable.Text(table.String())) })
 }
 
 // specs are the arms as they were written, those of the file first; none stands for the standard ones.

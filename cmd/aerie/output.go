@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/aerie-rag/aerie/internal/answer"
+	"github.com/aerie-rag/aerie/internal/printable"
 )
 
 // print writes a result to stdout: the value as JSON, or what table makes of it.
@@ -155,7 +155,7 @@ func paint(on bool, code, text string) string {
 
 // firstLine cuts a text to one line of at most n characters.
 func firstLine(text string, n int) string {
-	r := []rune(strings.Join(strings.Fields(answer.Printable(text)), " "))
+	r := []rune(strings.Join(strings.Fields(printable.Text(text)), " "))
 	if n < 1 {
 		n = 1
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/aerie-rag/aerie/internal/answer"
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
+	"github.com/aerie-rag/aerie/internal/printable"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
@@ -209,7 +209,7 @@ func (c *cli) showHits(w io.Writer, r retrieve.Result) {
 			head += fmt.Sprintf(", summary of %s", plural(h.NSources, "leaf", "leaves"))
 		}
 		fmt.Fprintf(w, "%s  score %.3f  %s  %s\n", paint(bold, "1", head), h.Score, plural(h.Tokens, "token", "tokens"), documentList(h.DocumentIDs))
-		fmt.Fprintf(w, "%s\n\n", wrap(answer.Printable(h.Text), width, "   "))
+		fmt.Fprintf(w, "%s\n\n", wrap(printable.Text(h.Text), width, "   "))
 	}
 	fmt.Fprintf(w, "%s, %s tokens of %s; %s, packed by %s, generation %d\n", plural(len(r.Hits), "hit", "hits"), count(r.Tokens), r.Corpus, r.Mode, r.Pack, r.Generation)
 }
@@ -217,7 +217,7 @@ func (c *cli) showHits(w io.Writer, r retrieve.Result) {
 // documentList names a few documents.
 func documentList(ids []string) string {
 	const most = 3
-	shown := answer.Printable(strings.Join(ids[:min(most, len(ids))], ", "))
+	shown := printable.Text(strings.Join(ids[:min(most, len(ids))], ", "))
 	if len(ids) > most {
 		shown += fmt.Sprintf(" and %s more", count(len(ids)-most))
 	}

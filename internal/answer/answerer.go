@@ -10,6 +10,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/printable"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -236,7 +237,7 @@ func (a *Answerer) ask(ctx context.Context, out *Answer, on func(Sentence)) ([]S
 func refused(reason llm.Reason, reply llm.Reply) error {
 	e := &llm.Error{Kind: llm.BadAnswer, Reason: reason, Message: "raise summaries.max_output_tokens, or turn the model's reasoning off in summaries.extra"}
 	if reason == llm.Refusal {
-		e.Message = strings.Join(strings.Fields(Printable(reply.Refusal+" "+reply.Text)), " ")
+		e.Message = strings.Join(strings.Fields(printable.Text(reply.Refusal+" "+reply.Text)), " ")
 	}
 	return e
 }

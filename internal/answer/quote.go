@@ -9,6 +9,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/printable"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
@@ -84,7 +85,7 @@ func quotables(hits []retrieve.Hit, weights map[string]float64) []*quotable {
 	for i := range hits {
 		for _, raw := range mapreduce.Sentences(hits[i].Text) {
 			// Brackets with numbers in them would look like citations of ours.
-			text := strings.Join(strings.Fields(Printable(citation.ReplaceAllString(raw, ""))), " ")
+			text := strings.Join(strings.Fields(printable.Text(citation.ReplaceAllString(raw, ""))), " ")
 			if !hasLetter(text) {
 				continue
 			}

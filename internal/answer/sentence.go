@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/printable"
 )
 
 // NotFromCorpus is the mark of a sentence that cites nothing, or a hit that doesn't exist.
@@ -26,7 +27,7 @@ type Sentence struct {
 
 // judge makes a sentence of what a model wrote about n hits.
 func judge(raw string, n int) Sentence {
-	text := strings.TrimSpace(Printable(raw))
+	text := strings.TrimSpace(printable.Text(raw))
 	numbers, exist := cited(text, n)
 	s := Sentence{Text: text, Citations: numbers, FromCorpus: exist && len(numbers) > 0}
 	if !s.FromCorpus {

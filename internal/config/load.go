@@ -73,10 +73,13 @@ func (o Origins) Of(key string) Origin {
 // Load reads the configuration and checks it. Every error is an *Error, but for a file that can't be read.
 func Load(o Options) (*Config, Origins, error) {
 	cfg, origins := Default(), Origins{}
-	file := o.File
-	if file == "" {
+	file, named := o.File, o.File != ""
+	if !named {
 		if _, err := os.Stat(DefaultFile); err == nil {
 			file = DefaultFile
+			if err := checkOwner(file); err != nil {
+				return nil, nil, err
+			}
 		}
 	}
 	if file != "" {
@@ -90,11 +93,22 @@ func Load(o Options) (*Config, Origins, error) {
 	if err := readFlags(cfg, origins, o.Flags); err != nil {
 		return nil, nil, err
 	}
-	if err := readKeyFiles(cfg, origins, filepath.Dir(file)); err != nil {
+	if err := locateFiles(cfg, origins, filepath.Dir(file)); err != nil {
+		return nil, nil, err
+	}
+	if !named {
+		if err := checkFiles(cfg, origins, file); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := readKeyFiles(cfg, origins); err != nil {
 		return nil, nil, err
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, nil, origins.Locate(err)
+	}
+	if err := checkSecrets(cfg, origins, o.Env, file, named); err != nil {
+		return nil, nil, err
 	}
 	return cfg, origins, nil
 }
@@ -144,28 +158,43 @@ func readFlags(cfg *Config, origins Origins, flags map[string]Flag) error {
 	return nil
 }
 
-// readKeyFiles makes the names of files relative to the folder of the configuration file that names them, and reads the files
-// that hold secrets. Of a key and a key file the one from the stronger source
-// counts; two from the same source contradict each other.
-func readKeyFiles(cfg *Config, origins Origins, folder string) error {
+// locateFiles makes the names of files relative to the folder of the configuration file that names them; a "~/" at the start is the
+// home folder, as a shell has it.
+func locateFiles(cfg *Config, origins Origins, folder string) error {
 	for _, k := range Keys() {
-		path, isKeyFile := strings.CutSuffix(k.Name, "_file")
-		if !isKeyFile {
+		if !strings.HasSuffix(k.Name, "_file") && !namesFile(k.Name) {
 			continue
 		}
 		name := k.field(cfg).String()
+		if rest, ok := strings.CutPrefix(name, "~/"); ok {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return &Error{Key: k.Name, Where: origins.Of(k.Name).Where, problem: fmt.Sprintf("%s is %q%s, and there is no home folder: %v", k.Name, name, wherePlace, err)}
+			}
+			name = filepath.Join(home, rest)
+			k.field(cfg).SetString(name)
+		}
+		if name != "" && origins.Of(k.Name).Source == FromFile && !filepath.IsAbs(name) {
+			k.field(cfg).SetString(filepath.Join(folder, name))
+		}
+	}
+	return nil
+}
+
+// readKeyFiles reads the files that hold secrets. Of a key and a key file the one from the stronger source
+// counts; two from the same source contradict each other.
+func readKeyFiles(cfg *Config, origins Origins) error {
+	for _, k := range Keys() {
+		path, isKeyFile := strings.CutSuffix(k.Name, "_file")
+		secret, isSecret := Lookup(path)
+		name := ""
+		if isKeyFile && isSecret { // any other file is for whoever uses it
+			name = k.field(cfg).String()
+		}
 		if name == "" {
 			continue
 		}
 		from := origins.Of(k.Name)
-		if from.Source == FromFile && !filepath.IsAbs(name) {
-			name = filepath.Join(folder, name)
-			k.field(cfg).SetString(name)
-		}
-		secret, isSecret := Lookup(path)
-		if !isSecret {
-			continue // the file is for whoever uses it
-		}
 		direct := origins.Of(secret.Name)
 		if secret.field(cfg).String() != "" && direct.Source != FromDefault {
 			if direct.Source == from.Source {

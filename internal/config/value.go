@@ -4,21 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/aerie-rag/aerie/internal/printable"
 )
 
 // Secret is a text that never shows itself: not in a message, a log or JSON.
 type Secret string
 
-const mask = "****"
+const mask = printable.Mask
 
 // Reveal returns the text, for the one place that sends it.
 func (s Secret) Reveal() string { return string(s) }
@@ -222,17 +222,23 @@ func (k Key) shown(c *Config) any {
 		}
 		return v.String()
 	case string:
-		if strings.HasSuffix(k.Name, "url") {
+		if k.isAddress() {
 			return redact(v)
 		}
 		return v
+	case map[string]string:
+		shown := make(map[string]any, len(v))
+		for name, text := range v {
+			shown[name] = text
+		}
+		return printable.Values(map[string]any{k.Short(): shown})[k.Short()]
 	case []string:
 		if v == nil {
 			return []string{}
 		}
 		return v
 	case map[string]any:
-		return maskMap(v)
+		return printable.Values(v)
 	case map[string]Price:
 		if v == nil {
 			return map[string]Price{}
@@ -243,41 +249,5 @@ func (k Key) shown(c *Config) any {
 	}
 }
 
-// redact takes user and password out of a URL, or of a list of them with commas. It works on what can't be
-// parsed too, because a wrong URL is shown in an error.
-func redact(text string) string {
-	if !strings.Contains(text, "@") {
-		return text
-	}
-	parts := strings.Split(text, ",")
-	for i, part := range parts {
-		host := strings.LastIndexByte(part, '@')
-		if host < 0 {
-			continue
-		}
-		start := 0
-		if j := strings.Index(part, "://"); j >= 0 && j < host {
-			start = j + len("://")
-		}
-		parts[i] = part[:start] + mask + part[host:]
-	}
-	return strings.Join(parts, ",")
-}
-
-// maskMap copies a map of request parameters with everything hidden that is named like a secret.
-func maskMap(m map[string]any) map[string]any {
-	masked := make(map[string]any, len(m))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		masked[k] = m[k]
-		lower := strings.ToLower(k)
-		for _, word := range []string{"key", "secret", "password", "authorization"} {
-			if strings.Contains(lower, word) {
-				masked[k] = mask
-			}
-		}
-		if inner, ok := m[k].(map[string]any); ok && masked[k] != mask {
-			masked[k] = maskMap(inner)
-		}
-	}
-	return masked
-}
+// redact takes out of an address what opens a door; see printable.URL.
+func redact(text string) string { return printable.URL(text) }

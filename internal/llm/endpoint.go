@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/aerie-rag/aerie/internal/printable"
 )
 
 // endpoint sends requests to one OpenAI-compatible server. It makes no second try of its own.
@@ -31,7 +33,7 @@ type endpoint struct {
 func parseBase(section, base string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(base))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%s.base_url is %q: it must be an address such as http://127.0.0.1:8000/v1", section, redact(base))
+		return nil, fmt.Errorf("%s.base_url is %q: it must be an address such as http://127.0.0.1:8000/v1", section, printable.URL(base))
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
 	u.Path = strings.TrimSuffix(u.Path, "/chat/completions")
@@ -40,14 +42,6 @@ func parseBase(section, base string) (*url.URL, error) {
 		u.Path = "/v1"
 	}
 	return u, nil
-}
-
-// redact hides what stands before an @ in an address that can't be parsed.
-func redact(s string) string {
-	if i := strings.LastIndexByte(s, '@'); i >= 0 {
-		return "…" + s[i:]
-	}
-	return s
 }
 
 func newEndpoint(section, base, key string, timeout time.Duration, limit int64, transport http.RoundTripper) (*endpoint, error) {

@@ -24,6 +24,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/corpus"
+	"github.com/aerie-rag/aerie/internal/printable"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
 	"github.com/aerie-rag/aerie/internal/telemetry"
 )
@@ -141,7 +142,10 @@ func cutName(pair, name string) (string, bool) {
 }
 
 func (p Program) refuse(stderr io.Writer, err error, exit int) int {
-	fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
+	fmt.Fprintf(stderr, "%s: %s\n", p.Name, printable.Line(err.Error()))
+	if hint := api.Judge(err).Hint; hint != "" {
+		fmt.Fprintf(stderr, "  %s\n", printable.Line(hint))
+	}
 	return exit
 }
 
