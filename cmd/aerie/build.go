@@ -79,7 +79,7 @@ func (c *cli) gc(ctx context.Context) error {
 
 // runBuild builds, prints the report and returns the exit code that goes with it.
 func (c *cli) runBuild(ctx context.Context, start api.Start, detach bool) error {
-	h, err := c.openPlace("build.max_tokens", "build.max_cost")
+	h, err := c.openExisting("build.max_tokens", "build.max_cost")
 	if err != nil {
 		return err
 	}

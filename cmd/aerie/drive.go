@@ -32,6 +32,9 @@ func (h *home) holder() string {
 
 // Run runs or resumes a build in this process, or follows one that runs in another.
 func (h *home) Run(ctx context.Context, name string, s api.Start) (coordinator.Report, error) {
+	if _, err := h.Record(ctx, name); err != nil {
+		return coordinator.Report{}, err
+	}
 	trigger := cmp.Or(s.Trigger, "command")
 	if s.Retry {
 		trigger = "retry"
@@ -56,6 +59,9 @@ func (h *home) of(name string) *home {
 func (h *home) Detach(ctx context.Context, name string, s api.Start) (api.Build, error) {
 	if !h.places.Fleet {
 		return api.Build{}, usagef("leave it out, or name a coordinator with --server", "--detach has nobody to leave the build to: it runs in this process")
+	}
+	if _, err := h.Record(ctx, name); err != nil {
+		return api.Build{}, err
 	}
 	o := h.of(name)
 	if err := o.openQueue(ctx); err != nil {
@@ -198,6 +204,9 @@ func (h *home) coordinator(m *wire.Models, events func(string)) (*coordinator.Co
 // Plan says what a build would do. It needs the queue for the journal only: where there is none yet, or another process
 // has it, paid answers count as calls.
 func (h *home) Plan(ctx context.Context, name string) (coordinator.Estimate, error) {
+	if _, err := h.Record(ctx, name); err != nil {
+		return coordinator.Estimate{}, err
+	}
 	return h.of(name).plan(ctx)
 }
 

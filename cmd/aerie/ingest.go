@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +65,10 @@ func (c *cli) ingest(ctx context.Context, req ingest.Request, build bool) error 
 	result := ingestResult{Report: report}
 	if build {
 		built, err := h.Run(ctx, c.cfg.Corpus, api.Start{BuildRequest: api.BuildRequest{Trigger: "growth"}})
+		var e *api.Error
+		if errors.As(err, &e) && e.Status == http.StatusNotFound && report.Leaves.Total == 0 { // nothing came in, and nothing was there
+			built, err = coordinator.NothingToDo(c.cfg.Corpus, "the corpus has no leaves"), nil
+		}
 		if err != nil {
 			return err
 		}

@@ -220,7 +220,7 @@ func checkStatus(t *testing.T, report coordinator.Report) {
 // TestNothingThere: in an empty folder every command says what is missing, and makes nothing.
 func TestNothingThere(t *testing.T) {
 	fresh(t)
-	for _, args := range []string{"query x", "tree", "delete x", "delete --all --yes"} {
+	for _, args := range []string{"query x", "tree", "delete x", "delete --all --yes", "plan", "build", "build --force", "retry --failed", "gc"} {
 		r := aerie(t, strings.Fields(args)...).want(t, exitFailed)
 		if r.stdout != "" || !strings.Contains(r.stderr, "aerie ingest") {
 			t.Errorf("%s: stdout %q, stderr %q", args, r.stdout, r.stderr)
@@ -230,13 +230,27 @@ func TestNothingThere(t *testing.T) {
 	if len(s.Corpora) != 0 || exists(".aerie") {
 		t.Errorf("status: %+v; the home exists: %t", s, exists(".aerie"))
 	}
-	built := decode[coordinator.Report](t, aerie(t, "build", "-o", "json").want(t, exitDone))
-	if built.Outcome != coordinator.OutcomeNothingToDo {
-		t.Errorf("a build of nothing: %s", built.Outcome)
+}
+
+// TestA29MistypedCorpus: a command that names a corpus which isn't there says so in query's words and leaves with its code, and
+// leaves everything as it is.
+func TestA29MistypedCorpus(t *testing.T) {
+	fresh(t)
+	aerieStdin(t, `{"id":"a","text":"Herons wait."}`, "ingest", "-", "--corpus", "birds").want(t, exitDone)
+	want := aerie(t, "query", "x", "--corpus", "brids").want(t, exitFailed)
+	if !strings.Contains(want.stderr, `did you mean "birds"?`) {
+		t.Error(want.stderr)
 	}
-	planned := decode[coordinator.Estimate](t, aerie(t, "plan", "-o", "json").want(t, exitDone))
-	if planned.WouldBuild {
-		t.Errorf("a plan of nothing: %+v", planned)
+	for _, args := range []string{
+		"plan", "build", "build --force", "retry --failed", "retry --failed --cause x", "delete a", "delete --all --yes", "gc", "tree",
+		"ask x", "status",
+	} {
+		if got := aerie(t, append(strings.Fields(args), "--corpus", "brids")...); got != want {
+			t.Errorf("%s: exit %d, stdout %q\n%swant\n%s", args, got.code, got.stdout, got.stderr, want.stderr)
+		}
+	}
+	if s := decode[api.Status](t, aerie(t, "status", "-o", "json").want(t, exitDone)); len(s.Corpora) != 1 || s.Corpora[0].Leaves != 1 {
+		t.Errorf("%+v", s)
 	}
 }
 

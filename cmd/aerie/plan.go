@@ -21,7 +21,7 @@ func (c *cli) planCommand() *cobra.Command {
 }
 
 func (c *cli) plan(ctx context.Context) error {
-	h, err := c.openPlace()
+	h, err := c.openExisting()
 	if err != nil {
 		return err
 	}

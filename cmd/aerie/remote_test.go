@@ -180,6 +180,7 @@ func TestServerSameAsHome(t *testing.T) {
 		"eval questions.jsonl --corpus default --arm x:corpus=brids",
 		"delete birds --corpus birds -o json", "delete birds --corpus birds", "delete songs nobody --corpus birds -o json", "delete nobody --corpus birds -o json", "delete a --corpus brids",
 		"gc", "gc -o json", "gc --corpus brids", "retry --failed", "retry --failed -o json --cause x", "retry",
+		"build --corpus brids", "plan --corpus brids", "retry --failed --corpus brids", "delete --all --yes --corpus brids",
 		"delete --all", "delete --all --yes -o json", "query sequence", "query sequence -o json", "delete --all --yes",
 	} {
 		same(string(rows), line)
@@ -245,10 +246,13 @@ func TestServerRefusals(t *testing.T) {
 	t.Setenv("AERIE_SERVER_URL", guarded)
 	t.Setenv("AERIE_SERVER_TOKEN", "0123456789abcdef")
 	aerie(t, "status").want(t, 0)
+	aerieStdin(t, `{"id":"a","text":"Herons wait."}`, "ingest", "-").want(t, 0)
+	aerie(t, "build").want(t, 0)
 	if r := aerie(t, "build", "--detach", "-o", "json").want(t, 0); !strings.Contains(r.stdout, "nothing_to_do") {
 		t.Error(r.stdout)
 	}
 	t.Setenv("AERIE_SERVER_URL", "")
+	aerieStdin(t, `{"id":"a","text":"Herons wait."}`, "ingest", "-").want(t, 0)
 	checkRefusal(t, aerie(t, "build", "--detach").want(t, exitUsage), []string{"--detach", "--server"})
 }
 

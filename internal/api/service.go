@@ -19,7 +19,7 @@ type Documents interface {
 	Ingest(ctx context.Context, req ingest.Request) (ingest.Report, error)
 	// Delete removes documents. Unknown ones are named by an error that is ingest.ErrUnknown; the others are removed all the same.
 	Delete(ctx context.Context, corpus string, ids []string) (ingest.Report, error)
-	// DeleteCorpus removes the corpus with all it holds. One that isn't there is no error.
+	// DeleteCorpus removes the corpus with all it holds.
 	DeleteCorpus(ctx context.Context, corpus string) (ingest.Report, error)
 	// Documents lists documents by id.
 	Documents(ctx context.Context, req DocumentsRequest) (DocumentPage, error)

@@ -70,10 +70,14 @@ func (p Price) Of(u mapreduce.Usage) *Cost {
 }
 
 func (r *run) nothingToDo(record *levels.Corpus, why string) Report {
-	return Report{
-		Corpus: r.cfg.Corpus, Generation: record.Generation, Outcome: OutcomeNothingToDo, Why: why,
-		Levels: []LevelReport{}, Buried: []levels.Burial{}, StoppedBecause: record.StoppedBecause,
-	}
+	report := NothingToDo(r.cfg.Corpus, why)
+	report.Generation, report.StoppedBecause = record.Generation, record.StoppedBecause
+	return report
+}
+
+// NothingToDo is the report of a build that didn't begin, of a corpus without a tree.
+func NothingToDo(corpus, why string) Report {
+	return Report{Corpus: corpus, Outcome: OutcomeNothingToDo, Why: why, Levels: []LevelReport{}, Buried: []levels.Burial{}}
 }
 
 func (r *run) report() Report {

@@ -34,7 +34,7 @@ that one, its attached true.`
 func (s *Server) buildRoutes() {
 	register(s, huma.Operation{
 		OperationID: "get-plan", Method: http.MethodGet, Path: "/v1/corpora/{corpus}/plan", Tags: []string{"builds"},
-		Summary: "Say what a build would do and cost, without a call", Errors: []int{http.StatusConflict},
+		Summary: "Say what a build would do and cost, without a call", Errors: []int{http.StatusNotFound, http.StatusConflict},
 	}, func(ctx context.Context, in *CorpusPath) (*reply[coordinator.Estimate], error) {
 		estimate, err := s.service.Plan(ctx, in.Corpus)
 		return &reply[coordinator.Estimate]{Status: http.StatusOK, Body: estimate}, err
@@ -42,7 +42,7 @@ func (s *Server) buildRoutes() {
 	register(s, huma.Operation{
 		OperationID: "start-build", Method: http.MethodPost, Path: "/v1/corpora/{corpus}/builds", Tags: []string{"builds"},
 		Summary: "Start a build, or go on with one", Description: startText, DefaultStatus: http.StatusAccepted,
-		Errors: []int{http.StatusConflict},
+		Errors: []int{http.StatusNotFound, http.StatusConflict},
 	}, func(ctx context.Context, in *startInput) (*reply[api.Build], error) {
 		start := api.Start{Key: in.Key}
 		if in.Body != nil {
@@ -52,7 +52,7 @@ func (s *Server) buildRoutes() {
 	})
 	register(s, huma.Operation{
 		OperationID: "retry-tasks", Method: http.MethodPost, Path: "/v1/corpora/{corpus}/retry", Tags: []string{"builds"},
-		Summary: "Run buried tasks again and go on with their build", DefaultStatus: http.StatusAccepted, Errors: []int{http.StatusConflict},
+		Summary: "Run buried tasks again and go on with their build", DefaultStatus: http.StatusAccepted, Errors: []int{http.StatusNotFound, http.StatusConflict},
 	}, func(ctx context.Context, in *retryInput) (*reply[api.Build], error) {
 		start := api.Start{Key: in.Key, Retry: true}
 		if in.Body != nil {

@@ -87,7 +87,7 @@ func (s *Server) documentRoutes() {
 	})
 	register(s, huma.Operation{
 		OperationID: "delete-corpus", Method: http.MethodDelete, Path: "/v1/corpora/{corpus}", Tags: []string{"documents"},
-		Summary: "Remove the corpus with all it holds", Errors: []int{http.StatusConflict},
+		Summary: "Remove the corpus with all it holds", Errors: []int{http.StatusNotFound, http.StatusConflict},
 	}, func(ctx context.Context, in *CorpusPath) (*reply[ingest.Report], error) {
 		report, err := s.service.DeleteCorpus(ctx, in.Corpus)
 		return &reply[ingest.Report]{Status: http.StatusOK, Body: report}, err

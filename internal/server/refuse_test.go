@@ -89,7 +89,7 @@ func TestBrowsers(t *testing.T) {
 		{"127.0.0.1:7744", "https://evil.example", "cross-site", 403}, {"127.0.0.1:7744", "https://evil.example", "", 403},
 		{"evil.example:7744", "http://evil.example:7744", "same-origin", 403}, {"evil.example", "", "", 403}, {"127.0.0.1.evil.example", "", "", 403},
 	} {
-		r := httptest.NewRequest("POST", "/v1/corpora/birds/builds", nil)
+		r := httptest.NewRequest("POST", "/v1/corpora/birds/documents", nil)
 		r.Host = c.host
 		if c.origin != "" {
 			r.Header.Set("Origin", c.origin)

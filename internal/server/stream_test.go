@@ -133,7 +133,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("who comes late gets %s", a.body)
 	}
 	want[ingest.Report](t, w.do("DELETE", "/v1/corpora/birds", nil), http.StatusOK)
-	problem(t, w.do("GET", path, nil), http.StatusNotFound, api.ExitFailed, "no build")
+	problem(t, w.do("GET", path, nil), http.StatusNotFound, api.ExitFailed, "no corpus")
 }
 
 // TestSlowReader: who doesn't read is dropped, so that nobody waits for it for ever.

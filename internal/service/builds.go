@@ -107,7 +107,7 @@ const planning = "/plan"
 
 // Plan says what a build would do and cost.
 func (s *Service) Plan(ctx context.Context, corpus string) (coordinator.Estimate, error) {
-	if err := checkName(corpus); err != nil {
+	if _, err := s.Record(ctx, corpus); err != nil {
 		return coordinator.Estimate{}, err
 	}
 	coord, err := s.deps.Builder.Coordinator(ctx, corpus)
@@ -128,7 +128,7 @@ const heldFor = 15 * time.Second
 // Start starts a build, or goes on with one. Where another process is at it, that is the build; where it has only just taken the
 // lease, its build is waited for.
 func (s *Service) Start(ctx context.Context, corpus string, start api.Start) (api.Build, error) {
-	if err := checkName(corpus); err != nil {
+	if _, err := s.Record(ctx, corpus); err != nil {
 		return api.Build{}, err
 	}
 	for began := time.Now(); ; {
@@ -327,7 +327,7 @@ func (s *Service) Newest(ctx context.Context, corpus string, attached bool) (api
 
 // Build returns a build as it is now.
 func (s *Service) Build(ctx context.Context, corpus, build string) (api.Build, error) {
-	if err := checkName(corpus); err != nil {
+	if _, err := s.Record(ctx, corpus); err != nil {
 		return api.Build{}, err
 	}
 	s.mu.Lock()

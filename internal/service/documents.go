@@ -85,7 +85,7 @@ func (s *Service) Delete(ctx context.Context, corpus string, ids []string) (inge
 
 // DeleteCorpus removes a corpus: first the work of its newest build, so that nothing is left that would write into it.
 func (s *Service) DeleteCorpus(ctx context.Context, corpus string) (ingest.Report, error) {
-	if err := checkName(corpus); err != nil {
+	if _, err := s.Record(ctx, corpus); err != nil {
 		return ingest.Report{}, err
 	}
 	in, err := s.ingester()

@@ -39,6 +39,16 @@ func (e *elsewhere) Run(ctx context.Context, corpus string, _ coordinator.Reques
 	return coordinator.Report{}, fmt.Errorf("corpus %s: %w", corpus, levels.ErrHeld)
 }
 
+// known makes the record of corpus c, as an ingest would.
+func known(t *testing.T, records *leveltest.Memory) levels.Corpora {
+	t.Helper()
+	corpora := records.Corpora()
+	if err := corpora.Update(t.Context(), "c", func(*levels.Corpus) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return corpora
+}
+
 // TestStartWhileAnotherBegins: another process has taken the lease and not said yet what it builds. Whoever asks for a build gets
 // that one, and not an answer that there is none.
 func TestStartWhileAnotherBegins(t *testing.T) {
@@ -46,7 +56,7 @@ func TestStartWhileAnotherBegins(t *testing.T) {
 		records := leveltest.NewMemory()
 		b := &elsewhere{records: records, after: 3}
 		s := service.New(service.Config{}, service.Deps{
-			Store: storetest.NewMemory(), Corpora: records.Corpora(), Builds: records, Barrier: records, Builder: b,
+			Store: storetest.NewMemory(), Corpora: known(t, records), Builds: records, Barrier: records, Builder: b,
 		})
 		defer s.Close()
 		got, err := s.Start(t.Context(), "c", api.Start{Key: "k"})
@@ -61,7 +71,7 @@ func TestStartWhileAnotherHoldsTheCorpus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		records := leveltest.NewMemory()
 		s := service.New(service.Config{}, service.Deps{
-			Store: storetest.NewMemory(), Corpora: records.Corpora(), Builds: records, Barrier: records, Builder: &elsewhere{records: records},
+			Store: storetest.NewMemory(), Corpora: known(t, records), Builds: records, Barrier: records, Builder: &elsewhere{records: records},
 		})
 		defer s.Close()
 		began := time.Now()
