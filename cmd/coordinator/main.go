@@ -63,7 +63,9 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	}
 	cfg.Place = "the fleet's store"
 	svc := service.New(cfg, deps)
-	web := server.New(server.Config{Token: d.Config.Server.Token.Reveal(), Version: version, Log: d.Log}, svc, d.Telemetry.Handler(daemon.Checks(p)...))
+	web := server.New(server.Config{
+		Token: d.Config.Server.Token.Reveal(), Version: version, Observe: d.Telemetry.Request, Log: d.Log,
+	}, svc, d.Telemetry.Handler(daemon.Checks(p)...))
 	d.Handle(web.Handler())
 	d.Log.Info("watching corpora", "holder", d.Holder, "schedule", d.Config.Build.Schedule)
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Document is a file's text, or one row of JSONL.
@@ -20,6 +22,22 @@ type Document struct {
 
 	// Row is set for a ready-made chunk, which is never cut again.
 	Row *Row
+}
+
+// longestID is how many bytes the id of a document may have: no path is longer.
+const longestID = 4096
+
+// checkID reports why a text can't be the id of a document.
+func checkID(id string) error {
+	switch {
+	case id == tree.CorpusTree:
+		return fmt.Errorf("document id %s is reserved for the summaries of the corpus; give the document another id", tree.CorpusTree)
+	case id == "." || id == "..":
+		return fmt.Errorf("document id %q is a step in a path, and no id; give the document another id", id)
+	case len(id) > longestID:
+		return fmt.Errorf("document id %.20q… has %d bytes; it may have %d", id, len(id), longestID)
+	}
+	return nil
 }
 
 // Row is what a row of JSONL says beside its text.

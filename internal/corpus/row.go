@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // rowReader reads rows of JSONL.
@@ -80,8 +78,11 @@ func (r *rowReader) check() error {
 		return errors.New("the row has no id")
 	case !r.seen["text"]:
 		return errors.New("the row has no text")
-	case r.doc.ID == tree.CorpusTree:
-		return fmt.Errorf("document id %s is reserved for the summaries of the corpus; give the document another id", tree.CorpusTree)
+	}
+	if err := checkID(r.doc.ID); err != nil {
+		return err
+	}
+	switch {
 	case r.row.Vector != nil:
 		if err := checkVector(r.row.Vector); err != nil {
 			return fmt.Errorf("key \"embedding\": %w", err)

@@ -12,8 +12,6 @@ import (
 	"io"
 	"math"
 	"strings"
-
-	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // A stream is JSONL with rows as Read takes them, and lines between them that say more: objects with one key whose value is
@@ -224,11 +222,11 @@ func (s *streamReader) document(n *noteDocument) error {
 	default:
 		return refuse(0, "its format is %q; it must be text or html", n.Format)
 	}
-	switch {
-	case strings.TrimSpace(n.ID) == "":
+	if strings.TrimSpace(n.ID) == "" {
 		return refuse(0, "line %d: the document has no id", s.lines.line)
-	case n.ID == tree.CorpusTree:
-		return refuse(0, "document id %s is reserved for the summaries of the corpus; give the document another id", tree.CorpusTree)
+	}
+	if err := checkID(n.ID); err != nil {
+		return refuse(0, "%s", err)
 	}
 	text, line, err := readText(format, strings.NewReader(n.Text))
 	if err != nil {

@@ -25,6 +25,9 @@ func refuse(w http.ResponseWriter, status int, detail, hint string) {
 
 func writeProblem(w http.ResponseWriter, p *api.Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
+	if p.Status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "2")
+	}
 	w.WriteHeader(p.Status)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

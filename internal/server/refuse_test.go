@@ -37,7 +37,7 @@ func TestRefused(t *testing.T) {
 		{"POST", "/v1/corpora/brids/query", object{"query": "x"}, 404, 1, []string{`did you mean "birds"?`}},
 		{"POST", "/v1/corpora/bi%2Frds/query", object{"query": "x"}, 422, 2, []string{`corpus is "bi/rds"`}},
 		{"POST", "/v1/corpora/" + strings.Repeat("b", 65) + "/documents", birds(1), 422, 2, []string{"1 to 64"}},
-		{"GET", "/v1/corpora/..%2Fbirds/plan", nil, 422, 2, []string{"corpus is"}},
+		{"GET", "/v1/corpora/..%2Fbirds/plan", nil, 404, 2, []string{"nothing at"}},
 		{"DELETE", "/v1/corpora/-x", nil, 422, 2, []string{"corpus is"}},
 		{"GET", "/v1/corpora/birds/documents?limit=0", nil, 422, 2, []string{"limit"}},
 		{"GET", "/v1/corpora/birds/documents?limt=5", nil, 422, 2, []string{"limt is not known", "did you mean limit?"}},

@@ -38,6 +38,8 @@ var long = []string{
 
 // register registers an operation. Every error of the handler becomes a problem.
 func register[I, O any](s *Server, op huma.Operation, handler func(context.Context, *I) (*O, error)) {
+	describeRight(&op)
+	s.operations[op.Method+" "+op.Path] = op.OperationID
 	op.MaxBodyBytes, op.BodyReadTimeout = s.cfg.MaxBody, -1 // patientBody has the deadline
 	if op.Responses == nil {
 		op.Responses = map[string]*huma.Response{}
@@ -76,7 +78,7 @@ var errSlow = errors.New("the coordinator gave up on its answer")
 // problem makes any error one that goes over the wire, and logs what is this side's fault.
 func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	p := api.ProblemOf(err)
-	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
+	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil { // who has gone is told nothing
 		s.cfg.Log.Error("a request failed", "error", err)
 	}
 	return p

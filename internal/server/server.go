@@ -9,12 +9,7 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
-	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"reflect"
 	"strings"
@@ -23,20 +18,26 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/aerie-rag/aerie/internal/access"
 	"github.com/aerie-rag/aerie/internal/api"
 )
 
 // Config says how to serve. The zero value of a field is its default.
 type Config struct {
-	// Token is what clients must send as a bearer token; "" lets everybody in who can reach the listener, which then must be on
-	// loopback.
-	Token string
+	// Token is a bearer token with every right, Tokens are those of a file. With neither, everybody is let in who can reach the
+	// listener, which then must be on loopback.
+	Token  string
+	Tokens *access.File
 	// Version is that of the program, for the description of the API.
 	Version string
 	// MaxBody bounds a JSON body in bytes; 0 means 4 MiB. Streams of documents have no bound but that of one line, 256 MiB.
 	MaxBody int64
-	// BodyIdle is how long a request's body may stand still; 0 means a minute.
+	// BodyIdle is how long a request's body may stand still; 0 means a minute. BodyRate is how many bytes of it must come in a
+	// second that it is waited for, after BodyIdle; 0 means 1 KiB.
 	BodyIdle time.Duration
+	BodyRate int64
+	// Turn is how long a request waits for room where as many are in hand as are taken at once; 0 means 30 s.
+	Turn time.Duration
 	// Answer bounds the time of what should be quick: queries, looks, lists; 0 means two minutes. Ingests, plans, deletions and streams
 	// take as long as they take.
 	Answer time.Duration
@@ -44,9 +45,12 @@ type Config struct {
 	Heartbeat time.Duration
 	// Look is how often a build is looked at for its events; 0 means 500 ms.
 	Look time.Duration
-	// Slow is how long a reader may take for one event before it is dropped; 0 means 10 s.
+	// Slow is how long a reader may take for one event, or for one piece of an answer, 16 KiB, before it is dropped; 0 means 10 s.
 	Slow time.Duration
-	// Log tells of failures that no client is told in full; nil: nobody.
+	// Observe is told of each request that was answered: its operation, or "extra", "openapi" or "none", and the status, 0 if
+	// nobody read one; nil for nobody.
+	Observe func(route string, status int)
+	// Log tells of failures that no client is told in full, and of who was refused; nil: nobody.
 	Log *slog.Logger
 }
 
@@ -57,10 +61,19 @@ func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&c.BodyIdle, time.Minute}, {&c.Answer, 2 * time.Minute}, {&c.Heartbeat, 15 * time.Second}, {&c.Look, 500 * time.Millisecond}, {&c.Slow, 10 * time.Second}} {
+	}{
+		{&c.BodyIdle, time.Minute}, {&c.Answer, 2 * time.Minute}, {&c.Heartbeat, 15 * time.Second}, {&c.Look, 500 * time.Millisecond},
+		{&c.Slow, 10 * time.Second}, {&c.Turn, 30 * time.Second},
+	} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
+	}
+	if c.BodyRate == 0 {
+		c.BodyRate = 1 << 10
+	}
+	if c.Observe == nil {
+		c.Observe = func(string, int) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -80,14 +93,20 @@ type Server struct {
 	handler http.Handler
 	streams context.Context // of the event streams; it lives until EndStreams
 	end     context.CancelFunc
+
+	operations map[string]string // id by pattern of the mux
+	rooms      rooms
+	refusals   flood
 }
 
 // New returns a server; its listener and its time-outs are the caller's. A write time-out must not be set, since streams take as long
 // as they take. extra, if not nil, gets every request outside /v1, without any check: health and metrics.
 func New(cfg Config, service api.Service, extra http.Handler) *Server {
-	s := &Server{cfg: cfg.withDefaults(), service: service, mux: http.NewServeMux()}
+	s := &Server{cfg: cfg.withDefaults(), service: service, mux: http.NewServeMux(), operations: map[string]string{}}
+	s.rooms = newRooms(s.cfg.MaxBody)
 	s.streams, s.end = context.WithCancel(context.Background())
 	s.api = humago.New(s.mux, s.describe())
+	s.api.UseMiddleware(s.permit, s.admit)
 	s.statusRoutes()
 	s.documentRoutes()
 	s.buildRoutes()
@@ -95,21 +114,25 @@ func New(cfg Config, service api.Service, extra http.Handler) *Server {
 	s.queryRoutes()
 	s.openResponses()
 	s.mux.HandleFunc("/", s.nowhere)
-	guarded := s.guard(s.mux)
-	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	guarded := s.guard(s.origin(s.mux))
+	s.handler = s.door(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if extra != nil && !below(r.URL.Path) {
 			extra.ServeHTTP(w, r)
 			return
 		}
 		guarded.ServeHTTP(w, r)
-	})
+	}))
 	return s
 }
 
 // Starting stands in for a server that isn't ready yet: whatever is asked of /v1 may be asked again in a moment. extra gets all else.
 func Starting(extra http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !below(r.URL.Path) {
+		switch {
+		case !canonical(r.URL):
+			nothingAt(w, r)
+			return
+		case !below(r.URL.Path):
 			extra.ServeHTTP(w, r)
 			return
 		}
@@ -134,66 +157,6 @@ func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }
 // serves then.
 func (s *Server) EndStreams() { s.end() }
 
-// guard lets requests in that may come in.
-func (s *Server) guard(next http.Handler) http.Handler {
-	origin := http.NewCrossOriginProtection()
-	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusForbidden, "a page of another origin may not use this API", "call it from a program")
-	}))
-	want := sha256.Sum256([]byte(s.cfg.Token))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Cache-Control", "no-store")
-		if s.cfg.Token == "" && !local(r.Host) {
-			refuse(w, http.StatusForbidden, fmt.Sprintf("the host is %q, which is not a name of this machine", r.Host), "use 127.0.0.1, or set server.token")
-			return
-		}
-		if s.cfg.Token != "" {
-			token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			if got := sha256.Sum256([]byte(token)); !ok || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="aerie"`)
-				refuse(w, http.StatusUnauthorized, "the coordinator wants a token, and this request has none that is right",
-					"set server.token or server.token_file, or AERIE_SERVER_TOKEN, to that of the coordinator")
-				return
-			}
-		}
-		r.Body = &patientBody{readCloser: r.Body, control: http.NewResponseController(w), idle: s.cfg.BodyIdle}
-		origin.Handler(next).ServeHTTP(w, r)
-	})
-}
-
-// local reports whether a Host header names this machine.
-func local(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = host
-	}
-	ip := net.ParseIP(strings.Trim(name, "[]"))
-	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
-}
-
-// patientBody bounds how long a body may stand still. The bound is lifted at its end, since the connection is watched from
-// there on, and a handler may take its time.
-type patientBody struct {
-	readCloser
-	control *http.ResponseController
-	idle    time.Duration
-}
-
-type readCloser = interface {
-	Read([]byte) (int, error)
-	Close() error
-}
-
-func (b *patientBody) Read(p []byte) (int, error) {
-	b.control.SetReadDeadline(time.Now().Add(b.idle)) // what can't have a deadline has none
-	n, err := b.readCloser.Read(p)
-	if err == io.EOF { // after any other error nothing more is read, and the deadline sees to that
-		b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
-}
-
 // describe returns what huma is to know.
 func (s *Server) describe() huma.Config {
 	cfg := huma.DefaultConfig("aerie", s.cfg.Version)
@@ -203,10 +166,9 @@ func (s *Server) describe() huma.Config {
 	cfg.RejectUnknownQueryParameters = true
 	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	cfg.Transformers = []huma.Transformer{s.asProblem}
-	if s.cfg.Token != "" {
-		cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
-		cfg.Security = []map[string][]string{{"token": {}}}
-	}
+	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {
+		Type: "http", Scheme: "bearer", Description: "read, write or admin, each with the rights before it, for some corpora or all",
+	}}
 	return cfg
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/ingest"
@@ -11,7 +12,10 @@ import (
 	"github.com/aerie-rag/aerie/internal/store"
 )
 
-// gate lets one change of a corpus's documents through at a time: the next waits.
+// turnOfAChange is how long a change of documents waits for its turn.
+const turnOfAChange = 30 * time.Second
+
+// gate lets one change of a corpus's documents through at a time: the next waits, for a while.
 func (s *Service) gate(ctx context.Context, corpus string) (leave func(), err error) {
 	s.mu.Lock()
 	g := s.gates[corpus]
@@ -20,11 +24,15 @@ func (s *Service) gate(ctx context.Context, corpus string) (leave func(), err er
 		s.gates[corpus] = g
 	}
 	s.mu.Unlock()
+	patience := time.NewTimer(s.cfg.Turn)
+	defer patience.Stop()
 	select {
 	case g <- struct{}{}:
 		return func() { <-g }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	case <-patience.C:
+		return nil, api.Conflictf("ask again when it has ended", "documents of %s are being changed by somebody else, and were still after %s", corpus, s.cfg.Turn)
 	}
 }
 

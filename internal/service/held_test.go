@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -11,8 +12,11 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/corpus"
+	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/levels/leveltest"
+	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/service"
 	"github.com/aerie-rag/aerie/internal/store/storetest"
 )
@@ -87,6 +91,36 @@ func TestStartWhileAnotherHoldsTheCorpus(t *testing.T) {
 		defer cancel()
 		if _, err := s.Start(ctx, "c", api.Start{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a caller that gives up: %v", err)
+		}
+	})
+}
+
+// TestA11Turn: a change of documents waits for another one, but not without end.
+func TestA11Turn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		records := leveltest.NewMemory()
+		s := service.New(service.Config{Turn: time.Minute}, service.Deps{
+			Store: storetest.NewMemory(), Corpora: records.Corpora(), Builds: records, Barrier: records, Embedder: llm.Lexical{}, Counter: corpus.NewCounter(),
+		})
+		defer s.Close()
+		body, client := io.Pipe()
+		first := make(chan error, 1)
+		go func() {
+			_, err := s.Ingest(t.Context(), ingest.Request{Corpus: "c", Stream: body})
+			first <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		_, err := s.Ingest(t.Context(), ingest.Request{Corpus: "c", Stream: rows(1)})
+		if waited := time.Since(began); waited != time.Minute || api.Judge(err).Status != http.StatusConflict {
+			t.Errorf("after %s: %v", waited, err)
+		}
+		client.Close()
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Ingest(t.Context(), ingest.Request{Corpus: "c", Stream: rows(1)}); err != nil {
+			t.Error(err)
 		}
 	})
 }

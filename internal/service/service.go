@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +41,8 @@ type Config struct {
 	// Exclusive says that the Builder lets no other process work on a build, so that a build that doesn't rest in its record but isn't
 	// worked on here is nobody's.
 	Exclusive bool
+	// Turn is how long a change of documents waits for another one of the corpus to end; 0 means 30 s.
+	Turn time.Duration
 	// Price returns what a model costs; nil, or ok false: not known.
 	Price func(model string) (price coordinator.Price, ok bool)
 }
@@ -92,6 +95,9 @@ func New(cfg Config, deps Deps) *Service {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Turn == 0 {
+		cfg.Turn = turnOfAChange
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	return &Service{
 		cfg: cfg, deps: deps, ctx: ctx, stop: stop, runs: map[string]*run{}, gates: map[string]chan struct{}{},
@@ -135,7 +141,7 @@ func (s *Service) Record(ctx context.Context, corpus string) (*levels.Corpus, er
 	if !errors.Is(err, levels.ErrNotFound) {
 		return record, err
 	}
-	names, err := s.deps.Corpora.List(ctx)
+	names, err := s.names(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -145,13 +151,19 @@ func (s *Service) Record(ctx context.Context, corpus string) (*levels.Corpus, er
 	return nil, api.Missingf("aerie status lists them", "there is no corpus %q%s; did you mean %q?", corpus, s.in(), config.Nearest(corpus, names))
 }
 
+// names lists the corpora that who asks may learn of.
+func (s *Service) names(ctx context.Context) ([]string, error) {
+	names, err := s.deps.Corpora.List(ctx)
+	return slices.DeleteFunc(names, func(name string) bool { return !api.Sees(ctx, name) }), err
+}
+
 // Status tells how one corpus is, or with "" all of them.
 func (s *Service) Status(ctx context.Context, corpus string) (api.Status, error) {
 	result := api.Status{Corpora: []coordinator.Status{}}
 	names := []string{corpus}
 	if corpus == "" {
 		var err error
-		if names, err = s.deps.Corpora.List(ctx); err != nil {
+		if names, err = s.names(ctx); err != nil {
 			return result, fmt.Errorf("reading the corpora: %w", err)
 		}
 	} else if _, err := s.Record(ctx, corpus); err != nil {

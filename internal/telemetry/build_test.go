@@ -83,6 +83,7 @@ func TestBuildMovesEveryMetric(t *testing.T) {
 	r.must(r.reader.Read(t.Context()))
 	r.tel.Query(corpusName)(7, nil)
 	r.tel.Query(corpusName)(0, errors.New("no"))
+	r.tel.Request("get-status", 200)
 	r.tel.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/readyz", nil))
 	after := r.gather()
 

@@ -17,6 +17,8 @@ const (
 	LabelLevel   = "level" // of the summaries that are made, from 1
 	LabelModel   = "model"
 	LabelOutcome = "outcome" // of a fixed set of words, which differs by metric
+	LabelRoute   = "route"   // the operation that a request was for, as the OpenAPI description names it
+	LabelStatus  = "status"  // of HTTP, in digits
 )
 
 // Metric is one row of [Metrics].

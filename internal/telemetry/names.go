@@ -67,6 +67,8 @@ const (
 	QuerySeconds = "aerie_query_seconds"
 	QueryHits    = "aerie_query_hits"
 
+	Requests = "aerie_http_requests_total"
+
 	Ready = "aerie_ready"
 )
 
@@ -184,6 +186,7 @@ var Metrics = []Metric{
 	{Queries, Counter, "queries", byCorpusOutcome, coordinatorOnly, "Queries that were answered, refused (a wrong request, or nothing to search) or failed.", queryOutcomes, nil},
 	{QuerySeconds, Histogram, "seconds", byCorpusOutcome, coordinatorOnly, "Time of queries.", queryOutcomes, quick},
 	{QueryHits, Histogram, "hits", byCorpus, coordinatorOnly, "Hits of each query that was answered.", nil, few},
+	{Requests, Counter, "requests", []string{LabelRoute, LabelStatus}, coordinatorOnly, "Requests that the HTTP API has answered, by operation (extra: probes and metrics; openapi; none: no route) and status; 0: nobody read one.", nil, nil},
 
 	{Ready, Gauge, "1", nil, both, "1 when every dependency answers, as asked for this reading or by a probe just before it, else 0.", nil, nil},
 }

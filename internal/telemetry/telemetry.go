@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -207,6 +208,11 @@ func (t *Telemetry) Query(corpus string) func(hits int, err error) {
 			t.observe(QueryHits, float64(hits), corpus)
 		}
 	}
+}
+
+// Request takes note of a request that was answered.
+func (t *Telemetry) Request(route string, status int) {
+	t.add(Requests, 1, route, strconv.Itoa(status))
 }
 
 // Gather returns all metrics as they are now.
