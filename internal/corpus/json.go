@@ -34,6 +34,18 @@ func (s *jsonScanner) space() {
 	}
 }
 
+// end reports what stands after the text, if it isn't white space: a NUL too, which peek can't tell from the end.
+func (s *jsonScanner) end() error {
+	s.space()
+	if s.pos == len(s.data) {
+		return nil
+	}
+	if s.data[s.pos] == '{' {
+		return fmt.Errorf("another object follows at byte %d; in JSONL each stands on a line of its own", s.pos+1)
+	}
+	return s.unexpected()
+}
+
 // peek returns the next byte that isn't white space, 0 at the end.
 func (s *jsonScanner) peek() byte {
 	s.space()

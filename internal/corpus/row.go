@@ -51,8 +51,8 @@ func (r *rowReader) parse(data []byte) (doc Document, failed string, err error) 
 		}
 		return err
 	})
-	if err == nil && r.scan.peek() != 0 {
-		err = r.scan.unexpected()
+	if err == nil {
+		err = r.scan.end()
 	}
 	if err != nil {
 		return Document{}, "", fmt.Errorf("broken JSON: %w", err)

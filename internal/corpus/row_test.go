@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -98,6 +100,49 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
+// TestA9AfterTheObject: whatever follows an object in its line is an error of that line, and nothing is lost in silence.
+func TestA9AfterTheObject(t *testing.T) {
+	const a, b = `{"id":"a","text":"One."}`, `{"id":"b","text":"Two."}`
+	for _, between := range []string{"\x00", "\x00\x00", "", " ", "\t", ",", ";", "\r", "\x1e", "\x0b", "\x0c", "\x1a", "\u2028", "\u0085", "\u00a0", "\ufeff", "}", "]", "null", "\x00\r"} {
+		for line, text := range map[string]string{"two rows": a + between + b, "a row and its rest": a + between} {
+			if blank := strings.Trim(between, " \t\r") == ""; blank && line != "two rows" {
+				continue // a row with white space after it
+			}
+			path := filepath.Join(t.TempDir(), "rows.jsonl")
+			if err := os.WriteFile(path, []byte(`{"id":"0","text":"Zero."}`+"\n"+text+"\n"+`{"id":"c","text":"Three."}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var got read
+			if err := Read(t.Context(), []string{path}, got.options(""), got.take); err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Documents) != 2 || len(got.Problems) != 1 || got.Problems[0].Line != 2 || !strings.Contains(got.Problems[0].Error, "at byte") {
+				t.Errorf("%s with %q: %d documents, problems %+v", line, between, len(got.Documents), got.Problems)
+			}
+		}
+	}
+	// NUL, and what else is no JSON, in other places.
+	for _, line := range []string{"\x00" + a, `{"id":"a",` + "\x00" + `"text":"One."}`, `{"id":"a","text":"On` + "\x00" + `e."}`, `{"id":"a","text":"One.","n":1` + "\x00" + `}`, `{"id":"a","text":"One.",}`, `{"id":"a" "text":"One."}`, `[` + a + `]` + b} {
+		if _, _, err := new(rowReader).parse([]byte(line)); err == nil {
+			t.Errorf("%q: no error", line)
+		}
+	}
+	// The notes of a stream are held to the same.
+	for _, line := range []string{
+		`{"document":{"id":"a","text":"One."}}{"document":{"id":"b","text":"Two."}}`, `{"document":{"id":"a","text":"One."}}` + "\x00", `{"document":{"id":"a","text":"One."}} x`,
+		`{"document":{"id":"a","text":"One."},"problem":{"source":"x","error":"y"}}`, `{"document":{"id":"a","text":"One."},"document":{"id":"b","text":"Two."}}`,
+		`{"document":{"id":"a","text":"One.","text":"Two."}}`,
+	} {
+		var got read
+		if err := ReadStream(t.Context(), strings.NewReader(line+"\n"), got.options(""), got.take); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Documents) != 0 || len(got.Problems) != 1 || got.Problems[0].Line != 1 {
+			t.Errorf("%s: %d documents, problems %+v", line, len(got.Documents), got.Problems)
+		}
+	}
+}
+
 // The scanner takes what encoding/json takes, with the same values, but for keys that stand twice.
 func FuzzRow(f *testing.F) {
 	for _, s := range []string{`{"id":"a","text":"hello","n":[1,2],"s":"é\n","e":1e5}`, `{"a":{"b":[1,{"c":null}]}}`, `{"embedding":[1,-2.5e3,0]}`, `{"a":"\ud83d\ude00\ud800x"}`, `{}`, `[`, `{"a":tru}`} {
@@ -119,8 +164,8 @@ func FuzzRow(f *testing.F) {
 			got[key], err = generic(&s, 0)
 			return err
 		})
-		if err == nil && s.peek() != 0 {
-			err = s.unexpected()
+		if err == nil {
+			err = s.end()
 		}
 		if strings.TrimSpace(string(data)) == "null" {
 			return // which encoding/json takes for an empty map

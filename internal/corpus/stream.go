@@ -12,6 +12,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"unicode/utf8"
 )
 
 // A stream is JSONL with rows as Read takes them, and lines between them that say more: objects with one key whose value is
@@ -158,10 +159,8 @@ func (s *streamReader) note(data []byte) error {
 	if s.plainVector(data) {
 		return nil
 	}
-	var n note
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&n); err != nil {
+	n, err := parseNote(data)
+	if err != nil {
 		s.problem(s.source, s.at, fmt.Errorf("broken line: %s", strings.TrimPrefix(err.Error(), "json: ")), "")
 		return nil
 	}
@@ -195,6 +194,41 @@ func (s *streamReader) note(data []byte) error {
 		s.ended = true
 	}
 	return nil
+}
+
+// parseNote reads a note strictly: valid UTF-8, one key, none twice, nothing after it.
+func parseNote(data []byte) (n note, err error) {
+	if !utf8.Valid(data) {
+		return n, fmt.Errorf("invalid UTF-8 at byte %d of the line", invalidAt(data)+1)
+	}
+	scan := jsonScanner{data: data}
+	keys := 0
+	err = scan.object(func(string) error {
+		keys++
+		if scan.peek() != '{' {
+			return scan.unexpected()
+		}
+		seen := map[string]bool{}
+		return scan.object(func(key string) error {
+			if seen[key] {
+				return fmt.Errorf("key %q stands twice", key)
+			}
+			seen[key] = true
+			return scan.skip(0)
+		})
+	})
+	if err == nil {
+		err = scan.end()
+	}
+	if err == nil && keys != 1 {
+		err = fmt.Errorf("it holds %d keys; a line says one thing", keys)
+	}
+	if err != nil {
+		return n, err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return n, d.Decode(&n)
 }
 
 // passOver leaves a note out of the count of lines, if these are those of a file.

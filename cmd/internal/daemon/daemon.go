@@ -142,10 +142,11 @@ func cutName(pair, name string) (string, bool) {
 }
 
 func (p Program) refuse(stderr io.Writer, err error, exit int) int {
-	fmt.Fprintf(stderr, "%s: %s\n", p.Name, printable.Line(err.Error()))
-	if hint := api.Judge(err).Hint; hint != "" {
-		fmt.Fprintf(stderr, "  %s\n", printable.Line(hint))
+	line := p.Name + ": " + err.Error()
+	if hint := api.Judge(err).Hint; hint != "" { // one line, for whoever collects them
+		line += " (" + hint + ")"
 	}
+	fmt.Fprintln(stderr, printable.Line(line))
 	return exit
 }
 
