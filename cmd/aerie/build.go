@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -124,37 +124,30 @@ func (c *cli) detach(ctx context.Context, h place, start api.Start) error {
 	})
 }
 
-// The starts of a report's reason that have an exit code of their own; the worker and the coordinator write them.
-const (
-	whyBudget      = "over budget"
-	whyUnreachable = "unreachable"
-)
+// goOn says how a build that rests because of a cause goes on, where that takes more than another start.
+var goOn = map[levels.Cause]string{
+	levels.CauseBudget:      "aerie build with a larger --max-tokens or --max-cost goes on, and pays for nothing twice",
+	levels.CauseUnreachable: "aerie build goes on once it can be reached",
+	levels.CauseBuried:      "aerie status lists them by cause; aerie retry --failed runs them again and goes on",
+}
 
 // outcome turns a report into what the program says and the code it leaves with.
 func (c *cli) outcome(ctx context.Context, r coordinator.Report) error {
-	switch r.Outcome {
-	case coordinator.OutcomeBuilt, coordinator.OutcomeNothingToDo:
-		if len(r.Buried) > 0 {
-			return failf(exitLeftOut, "aerie retry --failed runs them again", "the tree was built without %s",
-				plural(len(r.Buried), "buried task", "buried tasks"))
-		}
+	stop, exit := r.Stop(), api.ExitOf(r)
+	switch {
+	case stop == (levels.Stop{}) && exit == exitDone:
 		return nil
-	case coordinator.OutcomeDegraded:
-		return failf(exitLeftOut, "aerie status lists them by cause; aerie retry --failed runs them again and goes on",
-			"build %s stopped with buried tasks: %s", r.Build, r.Why)
-	case coordinator.OutcomePaused:
-		switch {
-		case errors.Is(context.Cause(ctx), errInterrupted):
-			return failf(exitInterrupted, "aerie build goes on where it stopped, and pays for nothing twice", "build %s is paused", r.Build)
-		case strings.HasPrefix(r.Why, whyBudget):
-			return failf(exitBudget, "aerie build with a larger --max-tokens or --max-cost goes on, and pays for nothing twice",
-				"build %s is paused: %s", r.Build, r.Why)
-		case strings.HasPrefix(r.Why, whyUnreachable):
-			return failf(exitUnreachable, "aerie build goes on once it can be reached", "build %s is paused: %s", r.Build, r.Why)
-		}
-		return failf(exitFailed, "aerie build goes on where it stopped", "build %s is paused: %s", r.Build, r.Why)
+	case stop == (levels.Stop{}):
+		return failf(exit, "aerie retry --failed runs them again", "the tree was built without %s",
+			plural(len(r.Buried), "buried task", "buried tasks"))
+	case stop.Status == levels.Degraded:
+		return failf(exit, goOn[stop.Cause], "build %s stopped with buried tasks: %s", r.Build, r.Why)
+	case stop.Status == levels.Paused && errors.Is(context.Cause(ctx), errInterrupted):
+		return failf(exitInterrupted, "aerie build goes on where it stopped, and pays for nothing twice", "build %s is paused", r.Build)
+	case stop.Status == levels.Paused:
+		return failf(exit, cmp.Or(goOn[stop.Cause], "aerie build goes on where it stopped"), "build %s is paused: %s", r.Build, r.Why)
 	}
-	return failf(exitFailed, "aerie build goes on where it stopped, once the cause is gone", "build %s %s: %s", r.Build, r.Outcome, r.Why)
+	return failf(exit, "aerie build goes on where it stopped, once the cause is gone", "build %s %s: %s", r.Build, r.Outcome, r.Why)
 }
 
 func showReport(w io.Writer, r coordinator.Report) {

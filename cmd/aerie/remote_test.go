@@ -323,7 +323,7 @@ func TestServerExitCodes(t *testing.T) {
 	aerie(t, "ingest", fixtures, "--server", url).want(t, 0)
 
 	r := aerie(t, "build", "--max-tokens", "5000", "--server", url).want(t, exitBudget)
-	if !strings.Contains(r.stderr, "over budget") || !strings.Contains(r.stderr, "--max-tokens") {
+	if !strings.Contains(r.stderr, "build.max_tokens allows") || !strings.Contains(r.stderr, "--max-tokens") {
 		t.Error(r.stderr)
 	}
 	s.SetFaults(map[llmtest.Fault]float64{llmtest.Refuse: 1})

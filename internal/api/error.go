@@ -14,17 +14,6 @@ import (
 	"github.com/aerie-rag/aerie/internal/store"
 )
 
-// The exit codes are a contract with scripts.
-const (
-	ExitDone        = 0
-	ExitFailed      = 1
-	ExitUsage       = 2
-	ExitLeftOut     = 3 // finished, but something was left out
-	ExitBudget      = 4 // over budget, paused
-	ExitUnreachable = 5 // a dependency can't be reached
-	ExitInterrupted = 130
-)
-
 // Error is an error with what a person and a program may do about it.
 type Error struct {
 	Err error

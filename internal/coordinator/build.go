@@ -93,14 +93,14 @@ func (r *run) build(req Request) (Report, error) {
 		start = false // nothing to build from, and nothing to take away
 	}
 	if !start && req.Trigger == TriggerResumed && r.state != nil && !r.state.Resting() {
-		if err := r.abandon("the configuration has changed since it began, and no other build is due"); err != nil {
+		if err := r.abandon(levels.CauseSettings, "the configuration has changed since it began, and no other build is due"); err != nil {
 			return Report{}, err
 		}
 	}
 	if !start {
 		return r.nothingToDo(record, decision.Why), nil
 	}
-	if err := r.abandon("another build takes its place"); err != nil {
+	if err := r.abandon(levels.CauseReplaced, "another build takes its place"); err != nil {
 		return Report{}, err
 	}
 	return r.start(record, req, decision)
@@ -177,7 +177,7 @@ func (r *run) resume() (Report, error) {
 	if r.state.Status == levels.Degraded {
 		return r.report(), nil
 	}
-	if err := r.deps.Builds.RequestStop(r.ctx, r.cfg.Corpus, r.state.Build, ""); err != nil {
+	if err := r.deps.Builds.RequestStop(r.ctx, r.cfg.Corpus, r.state.Build, levels.Stop{}); err != nil {
 		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
 	r.say("build %s goes on", r.state.Build)

@@ -131,7 +131,7 @@ func (b *killedBuilds) Save(ctx context.Context, lease levels.Lease, s *levels.S
 	return b.k.do(func() error { return b.Builds.Save(ctx, lease, s) })
 }
 
-func (b *killedBuilds) RequestStop(ctx context.Context, corpus, build, wish string) error {
+func (b *killedBuilds) RequestStop(ctx context.Context, corpus, build string, wish levels.Stop) error {
 	return b.k.do(func() error { return b.Builds.RequestStop(ctx, corpus, build, wish) })
 }
 

@@ -152,7 +152,7 @@ func TestLostStateComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	most := 1000
-	want := &levels.State{Corpus: "c", Build: "b", Status: levels.Paused, Why: "over budget", Epoch: lease.Epoch, MaxTokens: &most}
+	want := &levels.State{Corpus: "c", Build: "b", Status: levels.Paused, Cause: levels.CauseBudget, Why: "why", Epoch: lease.Epoch, MaxTokens: &most}
 	if err := l.builds().Save(ctx, lease, want); err != nil {
 		t.Fatal(err)
 	}

@@ -211,7 +211,7 @@ func (r *run) lookAt(level int) (levels.LevelCounted, error) {
 	if err != nil {
 		return levels.LevelCounted{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
-	if wish != "" {
+	if wish != (levels.Stop{}) {
 		return levels.LevelCounted{}, &stopWish{wish}
 	}
 	count, err := r.deps.Barrier.Count(r.ctx, r.of(level))

@@ -27,12 +27,23 @@ type Report struct {
 	Generation     int           `json:"generation"` // that readers see now
 	Outcome        Outcome       `json:"outcome"`
 	Why            string        `json:"why"`
+	Cause          levels.Cause  `json:"cause,omitempty"` // why the build rests, for programs; none of one that was built
 	Levels         []LevelReport `json:"levels"`
 	StoppedBecause string        `json:"stopped_because"`
 	mapreduce.Usage
 	Cost    *Cost           `json:"cost"`
 	Seconds float64         `json:"seconds"`
 	Buried  []levels.Burial `json:"buried"`
+}
+
+// Stop says why the build rests, also from the report of a version without causes; the zero Stop if it was built or there was
+// nothing to do.
+func (r Report) Stop() levels.Stop {
+	if r.Outcome == OutcomeBuilt || r.Outcome == OutcomeNothingToDo {
+		return levels.Stop{}
+	}
+	status := levels.Status(r.Outcome) // the words of what rests are the same
+	return levels.Stop{Status: status, Cause: levels.CauseOf(status, r.Cause, r.Why), Sentence: r.Why}
 }
 
 // LevelReport is one level of a report.
@@ -83,7 +94,7 @@ func NothingToDo(corpus, why string) Report {
 func (r *run) report() Report {
 	s := r.state
 	report := Report{
-		Build: s.Build, Corpus: s.Corpus, Generation: s.Generation - 1, Why: s.Why,
+		Build: s.Build, Corpus: s.Corpus, Generation: s.Generation - 1, Why: s.Why, Cause: s.Cause,
 		Levels: []LevelReport{}, StoppedBecause: s.StoppedBecause, Buried: []levels.Burial{},
 		Seconds: round(time.Since(s.Started)),
 	}

@@ -4,26 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/aerie-rag/aerie/internal/levels"
 )
 
 // stopWish is a person's or a worker's request that the build come to rest.
-type stopWish struct{ wish string }
+type stopWish struct{ stop levels.Stop }
 
-func (e *stopWish) Error() string { return e.wish }
+func (e *stopWish) Error() string { return e.stop.Sentence }
 
 // stopOn brings the build to rest after an error: the caller's stop, a wish, or a failure. It returns the error if
 // not even that could be recorded.
 func (r *run) stopOn(cause error) error {
-	stop := levels.Stopped{Status: levels.Failed, Why: cause.Error()}
+	stop := levels.Stop{Status: levels.Failed, Cause: levels.CauseError, Sentence: cause.Error()}
 	var wish *stopWish
 	switch {
 	case errors.Is(cause, levels.ErrFenced):
 		return cause // the state belongs to another
 	case errors.As(cause, &wish):
-		stop = parseWish(wish.wish)
+		stop = wish.stop
 	case r.ctx.Err() != nil:
 		if lost := context.Cause(r.ctx); !errors.Is(lost, context.Canceled) && !errors.Is(lost, context.DeadlineExceeded) {
 			return lost
@@ -31,7 +30,7 @@ func (r *run) stopOn(cause error) error {
 		if r.req.HandOver {
 			return cause
 		}
-		stop = levels.Stopped{Status: levels.Paused, Why: "interrupted"}
+		stop = levels.Stop{Status: levels.Paused, Cause: levels.CauseInterrupted, Sentence: "interrupted"}
 	}
 	if r.req.Settle != nil {
 		r.req.Settle()
@@ -39,7 +38,7 @@ func (r *run) stopOn(cause error) error {
 	ctx, cancel := settling(r.ctx)
 	defer cancel()
 	r.countAtRest(ctx)
-	ready, err := r.state.Step(stop)
+	ready, err := r.state.Step(levels.Stopped{Stop: stop})
 	if err != nil {
 		return errors.Join(cause, err)
 	}
@@ -92,27 +91,6 @@ func (r *run) makeWay(ctx context.Context) error {
 	return nil
 }
 
-// The wishes of Builds.RequestStop, each followed by ": " and the reason.
-const (
-	WishPause  = "pause"
-	WishCancel = "cancel"
-	WishFail   = "fail"
-)
-
-func parseWish(wish string) levels.Stopped {
-	verb, why, found := strings.Cut(wish, ": ")
-	if !found {
-		why = "asked for"
-	}
-	switch verb {
-	case WishCancel:
-		return levels.Stopped{Status: levels.Cancelled, Why: why}
-	case WishFail:
-		return levels.Stopped{Status: levels.Failed, Why: why}
-	}
-	return levels.Stopped{Status: levels.Paused, Why: why}
-}
-
 // countAtRest reads the barrier once more, so that the record shows what workers finished last.
 func (r *run) countAtRest(ctx context.Context) {
 	ready := r.state.Next()
@@ -126,18 +104,18 @@ func (r *run) countAtRest(ctx context.Context) {
 
 // abandon ends the newest build for good, if it could still go on. Nodes that it paid for stay, and serve the next
 // build where that has the same clusters.
-func (r *run) abandon(why string) error {
+func (r *run) abandon(cause levels.Cause, why string) error {
 	if r.state == nil || !r.state.Resumable() {
 		return nil
 	}
-	if _, err := r.step(levels.Stopped{Status: levels.Cancelled, Why: why}); err != nil {
+	if _, err := r.step(levels.Stopped{Stop: levels.Stop{Status: levels.Cancelled, Cause: cause, Sentence: why}}); err != nil {
 		return err
 	}
 	return r.dropWork(r.ctx)
 }
 
-// Cancel ends the newest build for good, if it rests and could go on. The error is levels.ErrHeld if it is running somewhere.
-func (c *Coordinator) Cancel(ctx context.Context, why string) error {
+// Cancel ends the newest build for good at a person's wish, if it rests and could go on. The error is levels.ErrHeld if it is running somewhere.
+func (c *Coordinator) Cancel(ctx context.Context) error {
 	r, err := c.acquire(ctx)
 	if err != nil {
 		return err
@@ -150,7 +128,7 @@ func (c *Coordinator) Cancel(ctx context.Context, why string) error {
 	if err != nil {
 		return fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
 	}
-	return r.abandon(why)
+	return r.abandon(levels.CauseAsked, "asked for")
 }
 
 // dropWork removes what a build that is over leaves behind: tasks, barriers, plans.

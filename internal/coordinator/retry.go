@@ -47,7 +47,7 @@ func (r *run) retry(record *levels.Corpus, cause string) (Report, error) {
 	if err := r.deps.Barrier.Clear(r.ctx, r.of(level), positions); err != nil {
 		return Report{}, fmt.Errorf("coordinator: level %d: %w", level, err)
 	}
-	if err := r.deps.Builds.RequestStop(r.ctx, r.cfg.Corpus, r.state.Build, ""); err != nil {
+	if err := r.deps.Builds.RequestStop(r.ctx, r.cfg.Corpus, r.state.Build, levels.Stop{}); err != nil {
 		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
 	if _, err := r.readBuried(level); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
@@ -166,19 +165,13 @@ func (w *Watcher) sight(corpus string, record *levels.Corpus) *sight {
 	return s
 }
 
-// The starts of a state's reason that tell what would mend it.
-const (
-	whyBudget      = "over budget"
-	whyUnreachable = "unreachable"
-)
-
 // goesOn tells whether a build that was begun goes on by itself.
 func (w *Watcher) goesOn(s *sight, state *levels.State, record *levels.Corpus) string {
 	switch {
 	case state == nil:
 	case !state.Resting():
 		return TriggerResumed
-	case state.Status == levels.Paused && strings.HasPrefix(state.Why, whyUnreachable):
+	case state.Status == levels.Paused && state.Cause == levels.CauseUnreachable:
 		if w.now().Sub(state.Updated) >= retryAfter {
 			return TriggerResumed
 		}
@@ -193,7 +186,7 @@ func (w *Watcher) goesOn(s *sight, state *levels.State, record *levels.Corpus) s
 // ranOut reports whether a build has used up a budget that is configured. One that was asked for with the build is somebody's
 // word, which no configuration takes back.
 func ranOut(state *levels.State) bool {
-	return state.Status == levels.Paused && strings.HasPrefix(state.Why, whyBudget) && state.MaxTokens == nil && state.MaxCost == nil
+	return state.Status == levels.Paused && state.Cause == levels.CauseBudget && state.MaxTokens == nil && state.MaxCost == nil
 }
 
 // mayFollow tells whether another build may start by itself after the newest one. One that a person stopped, that failed or

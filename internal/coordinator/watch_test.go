@@ -238,13 +238,13 @@ func TestWhatGoesOnByItself(t *testing.T) {
 	}{
 		{"running", levels.State{Status: levels.Running}, 0, []string{TriggerResumed, TriggerResumed}},
 		{"publishing", levels.State{Status: levels.PublishingTree}, 0, []string{TriggerResumed}},
-		{"paused by a person", levels.State{Status: levels.Paused, Why: "asked for"}, time.Hour, []string{"", ""}},
-		{"interrupted", levels.State{Status: levels.Paused, Why: "interrupted"}, time.Hour, []string{"", ""}},
-		{"unreachable", levels.State{Status: levels.Paused, Why: "unreachable: http://h"}, 298 * time.Second, []string{"", TriggerResumed}},
-		{"failed", levels.State{Status: levels.Failed, Why: "401"}, time.Hour, []string{TriggerResumed, "", ""}},
-		{"over a configured budget", levels.State{Status: levels.Paused, Why: "over budget: 900"}, time.Hour, []string{TriggerResumed, "", ""}},
-		{"over a budget that was asked for", levels.State{Status: levels.Paused, Why: "over budget: 900", MaxTokens: &most}, time.Hour, []string{"", ""}},
-		{"over a cost that was asked for", levels.State{Status: levels.Paused, Why: "over budget: 0.5", MaxCost: &cost}, time.Hour, []string{"", ""}},
+		{"paused by a person", levels.State{Status: levels.Paused, Cause: levels.CauseAsked}, time.Hour, []string{"", ""}},
+		{"interrupted", levels.State{Status: levels.Paused, Cause: levels.CauseInterrupted}, time.Hour, []string{"", ""}},
+		{"unreachable", levels.State{Status: levels.Paused, Cause: levels.CauseUnreachable}, 298 * time.Second, []string{"", TriggerResumed}},
+		{"failed", levels.State{Status: levels.Failed, Cause: levels.CauseAuth}, time.Hour, []string{TriggerResumed, "", ""}},
+		{"over a configured budget", levels.State{Status: levels.Paused, Cause: levels.CauseBudget}, time.Hour, []string{TriggerResumed, "", ""}},
+		{"over a budget that was asked for", levels.State{Status: levels.Paused, Cause: levels.CauseBudget, MaxTokens: &most}, time.Hour, []string{"", ""}},
+		{"over a cost that was asked for", levels.State{Status: levels.Paused, Cause: levels.CauseBudget, MaxCost: &cost}, time.Hour, []string{"", ""}},
 		{"done", levels.State{Status: levels.Built}, time.Hour, []string{"", ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -101,7 +101,7 @@ func TestCancelledBuildLeavesNoTask(t *testing.T) {
 	build := ""
 	s.endpoint.hold = func(ctx context.Context) error {
 		if s.endpoint.total() == 3 {
-			return s.records.RequestStop(ctx, corpusName, build, coordinator.WishCancel+": asked for")
+			return s.records.RequestStop(ctx, corpusName, build, levels.Stop{Status: levels.Cancelled, Cause: levels.CauseAsked, Sentence: "asked for"})
 		}
 		return nil
 	}

@@ -121,10 +121,11 @@ type Builds interface {
 	Report(ctx context.Context, corpus string, p Progress) error
 	// Progress returns what all processes have reported lately, merged as [Reports] says; ErrNotFound if none has.
 	Progress(ctx context.Context, corpus string) (Progress, error)
-	// RequestStop asks the coordinator of a running build to pause or cancel it; "" takes the wish back.
-	RequestStop(ctx context.Context, corpus, build, wish string) error
-	// StopRequested returns the wish for a build, or "".
-	StopRequested(ctx context.Context, corpus, build string) (string, error)
+	// RequestStop asks the coordinator of a running build to bring it to rest, as Paused, Cancelled or Failed; the zero Stop takes
+	// the wish back.
+	RequestStop(ctx context.Context, corpus, build string, wish Stop) error
+	// StopRequested returns the wish for a build, or the zero Stop.
+	StopRequested(ctx context.Context, corpus, build string) (Stop, error)
 }
 
 // Baseline is what the growth rule compares a corpus with: its state when the plan of the published build was

@@ -69,7 +69,8 @@ type State struct {
 	Key string `json:"key,omitempty"`
 
 	Status Status  `json:"status"`
-	Why    string  `json:"why"` // for Degraded, Failed, Cancelled, Paused: one sentence
+	Cause  Cause   `json:"cause,omitempty"` // for Degraded, Failed, Cancelled, Paused: what decides
+	Why    string  `json:"why"`             // and one sentence, for people only
 	Levels []Level `json:"levels"`
 	// StoppedBecause says why there is no further level; set once that is known.
 	StoppedBecause string `json:"stopped_because"`

@@ -1,6 +1,7 @@
 package levels
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -39,10 +40,7 @@ type (
 	// TreePublished: readers see the new generation.
 	TreePublished struct{}
 	// Stopped: the build comes to rest as Paused, Failed or Cancelled.
-	Stopped struct {
-		Status Status
-		Why    string
-	}
+	Stopped struct{ Stop Stop }
 	// Resumed: a resting build goes on.
 	Resumed struct{}
 	// Reopened: buried tasks of the level were taken back, to run again.
@@ -150,7 +148,7 @@ func (s *State) clone() *State {
 
 // same compares what Step may change.
 func (s *State) same(t *State) bool {
-	return s.Status == t.Status && s.Why == t.Why && s.StoppedBecause == t.StoppedBecause &&
+	return s.Status == t.Status && s.Cause == t.Cause && s.Why == t.Why && s.StoppedBecause == t.StoppedBecause &&
 		s.Baseline == t.Baseline && slices.Equal(s.Levels, t.Levels)
 }
 
@@ -256,8 +254,7 @@ func (s *State) counted(e LevelCounted) (string, error) {
 		return "", nil
 	}
 	if l.Dead > e.Allowed {
-		s.Status = Degraded
-		s.Why = fmt.Sprintf("%d of %d tasks of level %d are buried: %s", l.Dead, l.Total, l.Level, causes(e.Causes))
+		s.rest(Stop{Degraded, CauseBuried, fmt.Sprintf("%d of %d tasks of level %d are buried: %s", l.Dead, l.Total, l.Level, grouped(e.Causes))})
 		return s.Why, nil
 	}
 	l.Phase = Sealed
@@ -285,24 +282,28 @@ func (s *State) treePublished() (string, error) {
 	case Built:
 		return "", nil
 	case PublishingTree:
-		s.Status, s.Why = Built, ""
+		s.rest(Stop{Status: Built})
 		return fmt.Sprintf("generation %d is published", s.Generation), nil
 	}
 	return "", fmt.Errorf("the tree is published while the build is %s", s.Status)
 }
 
 func (s *State) stopped(e Stopped) (string, error) {
-	switch e.Status {
-	case Paused, Failed, Cancelled:
-	default:
-		return "", fmt.Errorf("a build can't be stopped as %q", e.Status)
+	if err := e.Stop.Validate(); err != nil {
+		return "", err
+	}
+	if e.Stop.Status == Degraded {
+		return "", errors.New("only a level that is counted degrades a build")
 	}
 	if s.Status == Built || s.Status == Cancelled {
 		return "", nil // too late
 	}
-	s.Status, s.Why = e.Status, e.Why
-	return fmt.Sprintf("%s: %s", e.Status, e.Why), nil
+	s.rest(e.Stop)
+	return fmt.Sprintf("%s: %s", s.Status, s.Why), nil
 }
+
+// rest brings the build to rest, or with a Stop of nothing but Running or PublishingTree takes that back.
+func (s *State) rest(stop Stop) { s.Status, s.Cause, s.Why = stop.Status, stop.Cause, stop.Sentence }
 
 func (s *State) resumed() (string, error) {
 	if !s.Resumable() {
@@ -311,7 +312,7 @@ func (s *State) resumed() (string, error) {
 	if !s.Resting() || s.Status == Degraded { // degraded goes on by Reopened
 		return "", nil
 	}
-	s.Status, s.Why = Running, ""
+	s.rest(Stop{Status: Running})
 	if s.StoppedBecause != "" {
 		s.Status = PublishingTree
 	}
@@ -330,12 +331,12 @@ func (s *State) reopened(e Reopened) (string, error) {
 		return "", fmt.Errorf("level %d can't be reopened: it is %s, the build %s", e.Level, l.Phase, s.Status)
 	}
 	l.Phase, l.Dead = Publishing, 0
-	s.Status, s.Why = Running, ""
+	s.rest(Stop{Status: Running})
 	return fmt.Sprintf("level %d is open again", e.Level), nil
 }
 
-// causes lists causes by number, most first, then by name.
-func causes(m map[string]int) string {
+// grouped lists the causes of burials by number, most first, then by name.
+func grouped(m map[string]int) string {
 	names := make([]string, 0, len(m))
 	for name := range m {
 		names = append(names, name)

@@ -77,6 +77,11 @@ func outcome(s *levels.State, r levels.Ready, err error) string {
 	return b.String()
 }
 
+// stopAs is a Stop of the first cause that goes with a status.
+func stopAs(status levels.Status, why string) levels.Stop {
+	return levels.Stop{Status: status, Cause: levels.CauseOf(status, "", ""), Sentence: why}
+}
+
 func parseEvent(text string) levels.Event {
 	fields := strings.Fields(text)
 	arg := map[string]string{}
@@ -102,7 +107,7 @@ func parseEvent(text string) levels.Event {
 	case "treepublished":
 		return levels.TreePublished{}
 	case "stopped":
-		return levels.Stopped{Status: levels.Status(arg["as"]), Why: arg["why"]}
+		return levels.Stopped{Stop: stopAs(levels.Status(arg["as"]), arg["why"])}
 	case "resumed":
 		return levels.Resumed{}
 	case "reopened":
@@ -181,7 +186,7 @@ func drawEvent(t *rapid.T, s *levels.State) levels.Event {
 	case 6:
 		return levels.TreePublished{}
 	case 7:
-		return levels.Stopped{Status: levels.Paused, Why: "asked for"}
+		return levels.Stopped{Stop: levels.Stop{Status: levels.Paused, Cause: levels.CauseAsked, Sentence: "asked for"}}
 	}
 	if rapid.Bool().Draw(t, "reopen") {
 		return levels.Reopened{Level: level}

@@ -135,8 +135,8 @@ func (e *endpoint) broken(ctx, call context.Context, err error) error {
 	}
 	out := &Error{Kind: Transient, Endpoint: e.name, Err: e.scrub(err)}
 	if call.Err() != nil {
-		out.Sent = true
-		out.Message = fmt.Sprintf("%s within %s (%s.timeout)", noAnswer, e.timeout, e.section)
+		out.Sent, out.TimedOut = true, true
+		out.Message = fmt.Sprintf("no answer within %s (%s.timeout)", e.timeout, e.section)
 		return out
 	}
 	out.Message = oneLine(out.Err.Error())
@@ -163,6 +163,3 @@ func (e *endpoint) scrub(err error) error {
 	}
 	return err
 }
-
-// noAnswer begins the message of a time-out.
-const noAnswer = "no answer"

@@ -11,7 +11,7 @@ import (
 var ErrUnreachable = errors.New("llm: endpoint can't be reached")
 
 // ErrBudget: the build's budget doesn't allow the call; the build pauses.
-var ErrBudget = errors.New("llm: over budget")
+var ErrBudget = errors.New("llm: the budget doesn't allow the call")
 
 // Kind says what a caller must do about an Error.
 type Kind string
@@ -62,6 +62,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Sent says that the request had been sent when the call failed without an answer: it may have been paid for.
 	Sent bool
+	// TimedOut says that no answer came within the time that a call may take: another one would be paid for again.
+	TimedOut bool
 	// Err is the cause, if it is an error of its own.
 	Err error
 

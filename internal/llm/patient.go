@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -67,7 +66,7 @@ func (p *Patient) Complete(ctx context.Context, req Request) (Reply, error) {
 			if e.Sent {
 				p.deps.Stats.MaybePaid.Add(1)
 			}
-			if tries == clientTries || e.Sent && timedOut(e) {
+			if tries == clientTries || e.TimedOut {
 				return Reply{}, err
 			}
 		default:
@@ -79,9 +78,6 @@ func (p *Patient) Complete(ctx context.Context, req Request) (Reply, error) {
 		tries++
 	}
 }
-
-// timedOut reports whether no answer came in time, as opposed to a connection that broke.
-func timedOut(e *Error) bool { return e.Sent && strings.HasPrefix(e.Message, noAnswer) }
 
 // backoff is a random part of a span that doubles with each try.
 func backoff(tries int, jitter func() float64) time.Duration {
@@ -126,7 +122,7 @@ func outcome(err error, used Need) Outcome {
 	case Unreachable:
 		return Outcome{Unsent: true}
 	default:
-		return Outcome{TimedOut: timedOut(e)}
+		return Outcome{TimedOut: e.TimedOut}
 	}
 }
 

@@ -115,7 +115,7 @@ func TestPatientTriesTransientFailuresAFewTimes(t *testing.T) {
 // FAULTS: HKUDS/LightRAG 2316, 2415, 2232.
 func TestPatientDoesNotRepeatTimeouts(t *testing.T) {
 	deps := testDeps()
-	p, s := patience(deps, fails(Error{Kind: Transient, Sent: true, Message: noAnswer + " within 1s"}))
+	p, s := patience(deps, fails(Error{Kind: Transient, Sent: true, TimedOut: true}))
 	if _, err := p.Complete(t.Context(), Request{Prompt: "a"}); kindOf(err) != Transient || len(s.asked) != 1 {
 		t.Errorf("%d calls, %v", len(s.asked), err)
 	}

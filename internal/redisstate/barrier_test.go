@@ -169,7 +169,7 @@ func TestBarriersLiveForTheirTime(t *testing.T) {
 	must(t, err)
 	must(t, s.Builds().Save(t.Context(), lease, &levels.State{}))
 	must(t, s.Builds().Report(t.Context(), "c", levels.Progress{}))
-	must(t, s.Builds().RequestStop(t.Context(), "c", "b", "pause"))
+	must(t, s.Builds().RequestStop(t.Context(), "c", "b", levels.Stop{Status: levels.Paused, Cause: levels.CauseAsked}))
 	must(t, s.Corpora().Update(t.Context(), "c", func(*levels.Corpus) error { return nil }))
 	for _, key := range []string{s.corpusKey("c", "lease"), s.corpusKey("c", "build"), s.corpusKey("c", "reports"), s.corpusKey("c", "wishes"), s.sharedKey("corpora", "records")} {
 		if got, err := s.client.PTTL(t.Context(), key).Result(); err != nil || got != -1 {

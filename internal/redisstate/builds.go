@@ -121,13 +121,17 @@ func (b *Builds) progress(ctx context.Context, key string) (levels.Progress, err
 const forgottenAfter = time.Hour
 
 // RequestStop implements [levels.Builds].
-func (b *Builds) RequestStop(ctx context.Context, corpus, build, wish string) error {
+func (b *Builds) RequestStop(ctx context.Context, corpus, build string, wish levels.Stop) error {
+	text, err := wish.MarshalText()
+	if err != nil {
+		return fmt.Errorf("redisstate: corpus %s: ask build %s to stop: %w", corpus, build, err)
+	}
 	wishes := b.s.corpusKey(corpus, "wishes")
-	err := b.s.try(ctx, func(ctx context.Context) error {
-		if wish == "" {
+	err = b.s.try(ctx, func(ctx context.Context) error {
+		if len(text) == 0 {
 			return b.s.client.HDel(ctx, wishes, build).Err()
 		}
-		return b.s.client.HSet(ctx, wishes, build, wish).Err()
+		return b.s.client.HSet(ctx, wishes, build, text).Err()
 	})
 	if err != nil {
 		return fmt.Errorf("redisstate: corpus %s: ask build %s to stop: %w", corpus, build, err)
@@ -136,17 +140,16 @@ func (b *Builds) RequestStop(ctx context.Context, corpus, build, wish string) er
 }
 
 // StopRequested implements [levels.Builds].
-func (b *Builds) StopRequested(ctx context.Context, corpus, build string) (string, error) {
-	var wish string
-	err := b.s.try(ctx, func(ctx context.Context) error {
-		var err error
-		if wish, err = b.s.client.HGet(ctx, b.s.corpusKey(corpus, "wishes"), build).Result(); errors.Is(err, redis.Nil) {
-			err = nil
-		}
-		return err
+func (b *Builds) StopRequested(ctx context.Context, corpus, build string) (levels.Stop, error) {
+	var wish levels.Stop
+	text, err := b.s.read(ctx, func(ctx context.Context) *redis.StringCmd {
+		return b.s.client.HGet(ctx, b.s.corpusKey(corpus, "wishes"), build)
 	})
+	if err == nil {
+		err = wish.UnmarshalText(text)
+	}
 	if err != nil {
-		return "", fmt.Errorf("redisstate: corpus %s: wish for build %s: %w", corpus, build, err)
+		return levels.Stop{}, fmt.Errorf("redisstate: corpus %s: wish for build %s: %w", corpus, build, err)
 	}
 	return wish, nil
 }

@@ -63,16 +63,16 @@ func (s *Server) asProblem(ctx huma.Context, _ string, v any) (any, error) {
 		p.Exit, p.Hint = api.ExitFailed, ""
 	}
 	if len(m.Errors) > 0 {
-		p.Detail = s.sentence(ctx, m.Errors[0])
+		p.Detail = s.sentence(ctx, m.Status, m.Errors[0])
 	}
 	return p, nil
 }
 
-// sentence says what is wrong with one value.
-func (s *Server) sentence(ctx huma.Context, d *huma.ErrorDetail) string {
+// sentence says what is wrong with one value of a request that is refused with a status.
+func (s *Server) sentence(ctx huma.Context, status int, d *huma.ErrorDetail) string {
 	where, name, _ := strings.Cut(d.Location, ".")
 	switch {
-	case strings.HasPrefix(d.Message, huma.ErrUnknownContentType.Error()):
+	case status == http.StatusUnsupportedMediaType:
 		return fmt.Sprintf("the body is %s; it must be application/json, and the header Content-Type must say so", ctx.Header("Content-Type"))
 	case d.Message == "unexpected property":
 		return unknownName(name, s.fields(ctx.Operation()))

@@ -365,17 +365,17 @@ func (s *Service) Stop(ctx context.Context, corpus, build string, cancel bool) (
 	if err != nil {
 		return api.Build{}, err
 	}
-	wish := coordinator.WishPause
+	wish := levels.Stop{Status: levels.Paused, Cause: levels.CauseAsked, Sentence: "asked for"}
 	if cancel {
-		wish = coordinator.WishCancel
+		wish.Status = levels.Cancelled
 	}
 	switch {
 	case !b.Resting:
-		err = s.deps.Builds.RequestStop(ctx, corpus, build, wish+": asked for")
+		err = s.deps.Builds.RequestStop(ctx, corpus, build, wish)
 	case cancel:
 		var coord *coordinator.Coordinator
 		if coord, err = s.deps.Builder.Coordinator(ctx, corpus); err == nil {
-			err = coord.Cancel(ctx, "asked for")
+			err = coord.Cancel(ctx)
 		}
 	}
 	if err != nil {

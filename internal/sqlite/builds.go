@@ -95,12 +95,16 @@ func readReports(text []byte) (levels.Reports, error) {
 }
 
 // RequestStop implements [levels.Builds].
-func (b *Builds) RequestStop(ctx context.Context, corpus, build, wish string) error {
-	err := b.db.write(ctx, func(s *session) error {
-		if wish == "" {
+func (b *Builds) RequestStop(ctx context.Context, corpus, build string, wish levels.Stop) error {
+	text, err := wish.MarshalText()
+	if err != nil {
+		return fmt.Errorf("sqlite: corpus %s: ask build %s to stop: %w", corpus, build, err)
+	}
+	err = b.db.write(ctx, func(s *session) error {
+		if len(text) == 0 {
 			return s.exec("DELETE FROM wishes WHERE corpus = ? AND build = ?", corpus, build)
 		}
-		return s.exec("INSERT OR REPLACE INTO wishes (corpus, build, wish) VALUES (?, ?, ?)", corpus, build, wish)
+		return s.exec("INSERT OR REPLACE INTO wishes (corpus, build, wish) VALUES (?, ?, ?)", corpus, build, string(text))
 	})
 	if err != nil {
 		return fmt.Errorf("sqlite: corpus %s: ask build %s to stop: %w", corpus, build, err)
@@ -109,14 +113,18 @@ func (b *Builds) RequestStop(ctx context.Context, corpus, build, wish string) er
 }
 
 // StopRequested implements [levels.Builds].
-func (b *Builds) StopRequested(ctx context.Context, corpus, build string) (string, error) {
-	var wish string
+func (b *Builds) StopRequested(ctx context.Context, corpus, build string) (levels.Stop, error) {
+	var text string
+	var wish levels.Stop
 	err := b.db.read(ctx, func(s *session) error {
-		_, err := s.row("SELECT wish FROM wishes WHERE corpus = ? AND build = ?", []any{corpus, build}, &wish)
+		_, err := s.row("SELECT wish FROM wishes WHERE corpus = ? AND build = ?", []any{corpus, build}, &text)
 		return err
 	})
+	if err == nil {
+		err = wish.UnmarshalText([]byte(text))
+	}
 	if err != nil {
-		return "", fmt.Errorf("sqlite: corpus %s: wish for build %s: %w", corpus, build, err)
+		return levels.Stop{}, fmt.Errorf("sqlite: corpus %s: wish for build %s: %w", corpus, build, err)
 	}
 	return wish, nil
 }

@@ -74,7 +74,7 @@ func TestHomeNames(t *testing.T) {
 	for _, name := range []string{"with space", "percent%20", "hash#tag", "question?mark", "quote'\"", "домой", "deep/er/still"} {
 		home := filepath.Join(t.TempDir(), filepath.FromSlash(name))
 		db := open(t, home, Config{})
-		if err := db.Builds().RequestStop(t.Context(), "c", "b", "pause"); err != nil {
+		if err := db.Builds().RequestStop(t.Context(), "c", "b", levels.Stop{Status: levels.Paused, Cause: levels.CauseAsked}); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 		if _, err := os.Stat(filepath.Join(home, FileName)); err != nil {

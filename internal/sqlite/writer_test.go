@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/aerie-rag/aerie/internal/levels"
 )
 
 // scratch opens a home with a table t(v).
@@ -220,12 +222,12 @@ func TestLockTimeout(t *testing.T) {
 	db := open(t, home, Config{LockTimeout: 30 * time.Millisecond})
 	unlock := lockHome(t, home)
 	defer unlock()
-	err := db.Builds().RequestStop(t.Context(), "c", "b", "pause")
+	err := db.Builds().RequestStop(t.Context(), "c", "b", levels.Stop{Status: levels.Paused, Cause: levels.CauseAsked})
 	if err == nil || !strings.Contains(err.Error(), "another process has been writing for 30ms") {
 		t.Errorf("error %v doesn't say who is in the way", err)
 	}
 	unlock()
-	if err := db.Builds().RequestStop(t.Context(), "c", "b", "pause"); err != nil {
+	if err := db.Builds().RequestStop(t.Context(), "c", "b", levels.Stop{Status: levels.Paused, Cause: levels.CauseAsked}); err != nil {
 		t.Errorf("after that: %v", err)
 	}
 }

@@ -107,7 +107,7 @@ func TestBuildMovesEveryMetric(t *testing.T) {
 	if got := grown.at(t, telemetry.CorpusGrowth, level1[0]); got != 10.0/leafCount {
 		t.Errorf("growth is %v, want %v", got, 10.0/leafCount)
 	}
-	if got, want := after.at(t, telemetry.Builds, "corpus="+corpusName, "outcome=built"), 2.0; got != want {
+	if got, want := after.at(t, telemetry.Builds, "cause=", "corpus="+corpusName, "outcome=built"), 2.0; got != want {
 		t.Errorf("%v builds are counted, want %v", got, want)
 	}
 	checkBooks(t, r, during, after)

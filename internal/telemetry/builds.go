@@ -151,7 +151,7 @@ func (b *builds) Saved(state *levels.State) {
 		return
 	}
 	outcome := buildOutcomeOf[state.Status]
-	b.t.add(Builds, 1, state.Corpus, outcome)
+	b.t.add(Builds, 1, state.Corpus, outcome, string(state.Stop().Cause))
 	b.t.observe(BuildSeconds, time.Since(state.Started).Seconds(), state.Corpus, outcome)
 	b.t.traces.build(state, outcome)
 }

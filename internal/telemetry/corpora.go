@@ -127,8 +127,9 @@ func (c *Corpora) readOne(ctx context.Context, name string) error {
 		return err
 	}
 	c.Telemetry.read.put(name, r)
-	for _, o := range buildOutcomes {
-		c.Telemetry.add(Builds, 0, name, o)
+	c.Telemetry.add(Builds, 0, name, buildOutcomeOf[levels.Built], "")
+	for _, stop := range levels.Causes() {
+		c.Telemetry.add(Builds, 0, name, buildOutcomeOf[stop.Status], string(stop.Cause))
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ const (
 	LabelOutcome = "outcome" // of a fixed set of words, which differs by metric
 	LabelRoute   = "route"   // the operation that a request was for, as the OpenAPI description names it
 	LabelStatus  = "status"  // of HTTP, in digits
+	LabelCause   = "cause"   // of a build's rest, as levels.Causes lists them; empty for one that was built
 )
 
 // Metric is one row of [Metrics].

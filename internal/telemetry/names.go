@@ -1,5 +1,11 @@
 package telemetry
 
+import (
+	"strings"
+
+	"github.com/aerie-rag/aerie/internal/levels"
+)
+
 // The names of all metrics. The table below says what each is.
 const (
 	CorpusLeaves          = "aerie_corpus_leaves"
@@ -101,6 +107,7 @@ var (
 	byModel         = []string{LabelModel}
 	byOutcome       = []string{LabelOutcome}
 	byCorpusOutcome = []string{LabelCorpus, LabelOutcome}
+	byStop          = []string{LabelCorpus, LabelOutcome, LabelCause}
 	byLevelOutcome  = []string{LabelCorpus, LabelLevel, LabelOutcome}
 	byModelOutcome  = []string{LabelModel, LabelOutcome}
 
@@ -134,7 +141,7 @@ var Metrics = []Metric{
 	{BuildOutputTokens, Gauge, "tokens", byCorpus, coordinatorOnly, "Output tokens that the newest build has spent.", nil, nil},
 	{BuildCost, Gauge, "amount", byCorpus, coordinatorOnly, "What the newest build has cost, in the currency of build.prices; absent without a price.", nil, nil},
 	{BuildBudget, Gauge, "ratio", byCorpus, coordinatorOnly, "Share of its budget that the newest build has spent, of tokens or of cost, whichever is nearer to its end; absent without a budget.", nil, nil},
-	{Builds, Counter, "builds", byCorpusOutcome, coordinatorOnly, "Builds that came to rest under this coordinator.", buildOutcomes, nil},
+	{Builds, Counter, "builds", byStop, coordinatorOnly, "Builds that came to rest under this coordinator, and why: " + stops() + ".", buildOutcomes, nil},
 	{BuildSeconds, Histogram, "seconds", byCorpusOutcome, coordinatorOnly, "Time from a build's start to its rest.", buildOutcomes, long},
 
 	{LevelExpected, Gauge, "tasks", byLevel, coordinatorOnly, "Tasks that the level's plan asks for: done + queued + running + buried.", nil, nil},
@@ -189,4 +196,20 @@ var Metrics = []Metric{
 	{Requests, Counter, "requests", []string{LabelRoute, LabelStatus}, coordinatorOnly, "Requests that the HTTP API has answered, by operation (extra: probes and metrics; openapi; none: no route) and status; 0: nobody read one.", nil, nil},
 
 	{Ready, Gauge, "1", nil, both, "1 when every dependency answers, as asked for this reading or by a probe just before it, else 0.", nil, nil},
+}
+
+// stops lists the causes of each outcome of a build.
+func stops() string {
+	by := map[string][]string{}
+	for _, s := range levels.Causes() {
+		outcome := buildOutcomeOf[s.Status]
+		by[outcome] = append(by[outcome], string(s.Cause))
+	}
+	var all []string
+	for _, outcome := range buildOutcomes {
+		if causes := by[outcome]; causes != nil {
+			all = append(all, outcome+" ("+strings.Join(causes, ", ")+")")
+		}
+	}
+	return strings.Join(all, ", ")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
+	"github.com/aerie-rag/aerie/internal/mapreduce"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
 	"github.com/aerie-rag/aerie/internal/sqlite"
@@ -48,6 +49,9 @@ type rig struct {
 	queue    queue.Queue
 	embedder llm.Embedder
 	coord    *coordinator.Coordinator
+	cfg      coordinator.Config // of coord
+	deps     coordinator.Deps
+	refuse   func() error
 	work     *worker.Worker
 	reader   *telemetry.Corpora
 	slots    int
@@ -62,11 +66,13 @@ type rigConfig struct {
 	log *slog.Logger
 	// wrap replaces the queue under telemetry.
 	wrap func(queue.Queue) queue.Queue
+	// refuse, if not nil, is asked before each summary; its error is the call's.
+	refuse func() error
 }
 
 func newRig(t *testing.T, cfg rigConfig) *rig {
 	t.Helper()
-	r := &rig{t: t, endpoint: llmtest.New(cfg.endpoint), slots: 4, log: cfg.log}
+	r := &rig{t: t, endpoint: llmtest.New(cfg.endpoint), slots: 4, log: cfg.log, refuse: cfg.refuse}
 	t.Cleanup(r.endpoint.Close)
 	var err error
 	if r.tel, err = telemetry.New(telemetry.Config{Program: "aerie", Version: "test", Tracing: cfg.tracing}); err != nil {
@@ -121,24 +127,47 @@ func (r *rig) wire() {
 
 	rule := levels.Rule{Threshold: 0.1, Scope: tree.ScopeCorpus, KeepLeaves: true}
 	builds, barrier, corpora := r.tel.Builds(r.db.Builds()), r.tel.Barrier(r.db.Barrier()), r.tel.Corpora(r.db.Corpora())
-	r.coord, err = coordinator.New(coordinator.Config{
+	r.cfg = coordinator.Config{
 		Corpus: corpusName, Rule: rule, MinChunks: 5, MaxDepth: 2, Recipe: "recipe", Holder: "test", Buried: 0.5, Poll: 20 * time.Millisecond,
-	}, coordinator.Deps{
+	}
+	r.deps = coordinator.Deps{
 		Store: r.store, Corpora: corpora, Builds: builds, Barrier: barrier, Plans: plans, Queue: r.queue, Journal: journal,
 		Cluster: inRuns, Observer: r.tel.Coordinator(),
-	})
+	}
+	r.coord, err = coordinator.New(r.cfg, r.deps)
 	r.must(err)
 	r.work, err = worker.New(worker.Config{
 		Slots: r.slots, MaxAttempts: 3, Recipe: "recipe", Reduce: reduce, Grace: time.Second, Heartbeat: r.conn.Heartbeat(),
+		Patience: time.Nanosecond, // an endpoint that is away is away
 	}, worker.Deps{
 		Queue: r.queue, Store: r.store, Barrier: barrier, Plans: plans, Builds: builds, Journal: journal,
-		Summarizer: summarizer, Embedder: r.embedder, Marked: r.coord.Hint, Observer: r.tel.Worker(r.slots, 0), Log: r.log,
+		Summarizer: r.refusing(summarizer), Embedder: r.embedder, Marked: r.coord.Hint, Observer: r.tel.Worker(r.slots, 0), Log: r.log,
 	})
 	r.must(err)
 	r.reader = &telemetry.Corpora{
 		Telemetry: r.tel, Store: r.store, Corpora: corpora, Builds: builds, Barrier: barrier, Rule: rule,
 		Price: &llm.Price{Input: 1, Output: 2}, MaxTokens: 1_000_000, MaxCost: 5,
 	}
+}
+
+// refusing lets refuse decide before each summary.
+func (r *rig) refusing(s mapreduce.Summarizer) mapreduce.Summarizer {
+	if r.refuse == nil {
+		return s
+	}
+	return &refusing{s, r.refuse}
+}
+
+type refusing struct {
+	mapreduce.Summarizer
+	refuse func() error
+}
+
+func (s *refusing) Summarize(ctx context.Context, c mapreduce.Call) (mapreduce.Answer, error) {
+	if err := s.refuse(); err != nil {
+		return mapreduce.Answer{}, err
+	}
+	return s.Summarizer.Summarize(ctx, c)
 }
 
 // inRuns groups rows in runs of one length, so that a test knows what its clusters are.

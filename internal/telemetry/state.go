@@ -111,12 +111,12 @@ func (b *watchedBuilds) Progress(ctx context.Context, corpus string) (p levels.P
 	return b.Builds.Progress(ctx, corpus)
 }
 
-func (b *watchedBuilds) RequestStop(ctx context.Context, corpus, build, wish string) (err error) {
+func (b *watchedBuilds) RequestStop(ctx context.Context, corpus, build string, wish levels.Stop) (err error) {
 	defer b.timed(&err)()
 	return b.Builds.RequestStop(ctx, corpus, build, wish)
 }
 
-func (b *watchedBuilds) StopRequested(ctx context.Context, corpus, build string) (wish string, err error) {
+func (b *watchedBuilds) StopRequested(ctx context.Context, corpus, build string) (wish levels.Stop, err error) {
 	defer b.timed(&err)()
 	return b.Builds.StopRequested(ctx, corpus, build)
 }

@@ -298,7 +298,7 @@ func (w *Worker) conclude(ctx, work context.Context, d *delivery, err error) {
 	case work.Err() != nil, d.lost.Load(): // the end of the work is not the task's fault
 		w.giveBack(ctx, d, 0)
 	case errors.Is(err, llm.ErrBudget):
-		w.stop(ctx, t, "pause", "over budget: "+err.Error())
+		w.stop(ctx, t, levels.Stop{Status: levels.Paused, Cause: levels.CauseBudget, Sentence: levels.SentenceBudget + err.Error()})
 		w.giveBack(ctx, d, 0)
 	case errors.As(err, &dep):
 		log.WarnContext(ctx, "a task is given back until a dependency answers", "error", err)
@@ -314,12 +314,15 @@ func (w *Worker) conclude(ctx, work context.Context, d *delivery, err error) {
 func (w *Worker) concludeCall(ctx context.Context, d *delivery, call *llm.Error, err error) {
 	t := &d.task
 	switch call.Kind {
-	case llm.Auth, llm.Quota:
-		w.stop(ctx, t, "fail", err.Error())
+	case llm.Auth:
+		w.stop(ctx, t, levels.Stop{Status: levels.Failed, Cause: levels.CauseAuth, Sentence: err.Error()})
+		w.giveBack(ctx, d, 0)
+	case llm.Quota:
+		w.stop(ctx, t, levels.Stop{Status: levels.Failed, Cause: levels.CauseQuota, Sentence: err.Error()})
 		w.giveBack(ctx, d, 0)
 	case llm.Unreachable:
 		if w.unreachable() {
-			w.stop(ctx, t, "pause", "unreachable: "+err.Error())
+			w.stop(ctx, t, levels.Stop{Status: levels.Paused, Cause: levels.CauseUnreachable, Sentence: levels.SentenceUnreachable + err.Error()})
 		}
 		w.giveBack(ctx, d, w.jitter(5, 5*time.Second))
 	case llm.Throttled:
@@ -390,8 +393,8 @@ func (w *Worker) bury(ctx context.Context, d *delivery, cause string, err error)
 }
 
 // stop asks the coordinator to bring the build to rest.
-func (w *Worker) stop(ctx context.Context, t *queue.Task, verb, why string) {
-	if err := w.deps.Builds.RequestStop(ctx, t.Corpus, t.Build, verb+": "+why); err != nil {
+func (w *Worker) stop(ctx context.Context, t *queue.Task, stop levels.Stop) {
+	if err := w.deps.Builds.RequestStop(ctx, t.Corpus, t.Build, stop); err != nil {
 		w.deps.Log.ErrorContext(ctx, "the build was not asked to stop", "build", t.Build, "error", err)
 	}
 	w.deps.Marked()

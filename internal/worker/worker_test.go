@@ -262,7 +262,7 @@ func TestAuthStopsTheBuild(t *testing.T) {
 		b.cfg.Slots = 1
 		b.runUntil(1)
 		wish, err := b.records.StopRequested(context.Background(), corpusName, buildName)
-		if err != nil || !strings.HasPrefix(wish, "fail: ") || !strings.Contains(wish, "bad key") {
+		if err != nil || wish.Status != levels.Failed || wish.Cause != levels.CauseAuth || !strings.Contains(wish.Sentence, "bad key") {
 			t.Errorf("wish %q, %v", wish, err)
 		}
 		if queued, _ := b.queue.Queued(context.Background(), b.level()); len(queued) != 1 || len(b.buried()) != 0 {

@@ -4,7 +4,6 @@ package fleettest
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -75,7 +74,7 @@ func TestRagflow7957BudgetPausesTheFleet(t *testing.T) {
 
 func checkPaused(t *testing.T, f *fleet, report coordinator.Report, paid *bill, budget int) {
 	t.Helper()
-	if report.Outcome != coordinator.OutcomePaused || !strings.HasPrefix(report.Why, "over budget") {
+	if report.Outcome != coordinator.OutcomePaused || report.Cause != levels.CauseBudget {
 		t.Errorf("the build is %s: %s", report.Outcome, report.Why)
 	}
 	f.untilIdle()
@@ -113,7 +112,7 @@ func TestBudgetOutlivesItsCoordinator(t *testing.T) {
 		t.Fatalf("the build is %s %s: it was not handed over", s.Status, s.Why)
 	}
 	state := f.untilRest(time.Minute)
-	if state.Status != levels.Paused || !strings.HasPrefix(state.Why, "over budget") {
+	if state.Status != levels.Paused || state.Cause != levels.CauseBudget {
 		t.Errorf("the build is %s: %s", state.Status, state.Why)
 	}
 	f.untilIdle()

@@ -204,7 +204,7 @@ var buildTests = []contractTest{
 		s.ok("Load", err)
 		s.same("state", got, want)
 		got.Levels[0].Done = 77 // what is returned belongs to the caller
-		want.Status, want.Why = levels.Degraded, "two tasks are buried"
+		want.Status, want.Cause, want.Why = levels.Degraded, levels.CauseBuried, "two tasks are buried"
 		s.ok("Save", s.Builds.Save(s.Context(), lease, want))
 		next := s.state("b2")
 		got, err = s.Builds.Load(s.Context(), s.corpus)
@@ -251,20 +251,26 @@ var buildTests = []contractTest{
 			Waiting: []string{"endpoint e: 429"}})
 	}},
 	{"Wishes", func(s *suite) {
-		want := func(build, wish string) {
+		asked := func(stop levels.Stop) levels.Stop {
+			stop.Sentence = "since: one\nof two lines"
+			return stop
+		}
+		pause := asked(levels.Stop{Status: levels.Paused, Cause: levels.CauseBudget})
+		cancel := asked(levels.Stop{Status: levels.Cancelled, Cause: levels.CauseAsked})
+		want := func(build string, wish levels.Stop) {
 			s.Helper()
 			got, err := s.Builds.StopRequested(s.Context(), s.corpus, build)
 			s.ok("StopRequested", err)
 			s.same("wish for "+build, got, wish)
 		}
-		want("b1", "")
-		s.ok("RequestStop", s.Builds.RequestStop(s.Context(), s.corpus, "b1", "pause"))
-		s.ok("RequestStop", s.Builds.RequestStop(s.Context(), s.corpus, "b1", "cancel"))
-		want("b1", "cancel")
-		want("b2", "")
+		want("b1", levels.Stop{})
+		s.ok("RequestStop", s.Builds.RequestStop(s.Context(), s.corpus, "b1", pause))
+		s.ok("RequestStop", s.Builds.RequestStop(s.Context(), s.corpus, "b1", cancel))
+		want("b1", cancel)
+		want("b2", levels.Stop{})
 		for range 2 {
-			s.ok("RequestStop", s.Builds.RequestStop(s.Context(), s.corpus, "b1", ""))
-			want("b1", "")
+			s.ok("RequestStop", s.Builds.RequestStop(s.Context(), s.corpus, "b1", levels.Stop{}))
+			want("b1", levels.Stop{})
 		}
 	}},
 }

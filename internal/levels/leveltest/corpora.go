@@ -123,7 +123,7 @@ var corpusTests = []contractTest{
 		lease := s.acquire("a", 0)
 		s.ok("Save", s.Builds.Save(s.Context(), lease, s.state("b1")))
 		s.ok("Report", s.Builds.Report(s.Context(), s.corpus, levels.Progress{Build: "b1"}))
-		s.ok("RequestStop", s.Builds.RequestStop(s.Context(), s.corpus, "b1", "pause"))
+		s.ok("RequestStop", s.Builds.RequestStop(s.Context(), s.corpus, "b1", levels.Stop{Status: levels.Paused, Cause: levels.CauseAsked}))
 		for range 2 { // one that doesn't exist is no error
 			s.ok("Drop", s.Corpora.Drop(s.Context(), s.corpus))
 			_, err := s.Corpora.Load(s.Context(), s.corpus)
@@ -136,7 +136,7 @@ var corpusTests = []contractTest{
 			s.fails("Count", err, levels.ErrNotOpen)
 			wish, err := s.Builds.StopRequested(s.Context(), s.corpus, "b1")
 			s.ok("StopRequested", err)
-			s.same("wish", wish, "")
+			s.same("wish", wish, levels.Stop{})
 		}
 		s.same("the other record", s.load(other), &levels.Corpus{Name: other, Width: 3})
 		s.grew(s.acquire("a", 0), lease) // no epoch is given out twice, not even now

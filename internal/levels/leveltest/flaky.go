@@ -185,13 +185,13 @@ func (f *FlakyBuilds) Progress(ctx context.Context, corpus string) (levels.Progr
 }
 
 // RequestStop implements [levels.Builds].
-func (f *FlakyBuilds) RequestStop(ctx context.Context, corpus, build, wish string) error {
+func (f *FlakyBuilds) RequestStop(ctx context.Context, corpus, build string, wish levels.Stop) error {
 	return f.Schedule.around("RequestStop", corpus, func() error { return f.Inner.RequestStop(ctx, corpus, build, wish) })
 }
 
 // StopRequested implements [levels.Builds].
-func (f *FlakyBuilds) StopRequested(ctx context.Context, corpus, build string) (string, error) {
-	return result(f.Schedule, "StopRequested", corpus, func() (string, error) { return f.Inner.StopRequested(ctx, corpus, build) })
+func (f *FlakyBuilds) StopRequested(ctx context.Context, corpus, build string) (levels.Stop, error) {
+	return result(f.Schedule, "StopRequested", corpus, func() (levels.Stop, error) { return f.Inner.StopRequested(ctx, corpus, build) })
 }
 
 // FlakyCorpora is the records of corpora whose calls fail by a schedule.

@@ -24,7 +24,7 @@ type Memory struct {
 	leases   map[leaseOf]levels.Lease // a released one has no holder
 	states   map[string][]byte
 	progress map[string]levels.Reports
-	wishes   map[[2]string]string
+	wishes   map[[2]string]levels.Stop
 	corpora  map[string][]byte
 	plans    map[queue.Level][]byte
 	trees    map[string][]byte
@@ -58,7 +58,7 @@ func NewMemory() *Memory { return NewMemoryAt(time.Now) }
 func NewMemoryAt(now func() time.Time) *Memory {
 	return &Memory{
 		now: now, barriers: map[queue.Level]*memoryBarrier{}, leases: map[leaseOf]levels.Lease{},
-		states: map[string][]byte{}, progress: map[string]levels.Reports{}, wishes: map[[2]string]string{},
+		states: map[string][]byte{}, progress: map[string]levels.Reports{}, wishes: map[[2]string]levels.Stop{},
 		corpora: map[string][]byte{}, plans: map[queue.Level][]byte{}, trees: map[string][]byte{}, copies: map[string][]byte{},
 	}
 }

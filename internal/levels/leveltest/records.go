@@ -133,7 +133,7 @@ func (m *Memory) Progress(ctx context.Context, corpus string) (levels.Progress, 
 }
 
 // RequestStop implements [levels.Builds].
-func (m *Memory) RequestStop(ctx context.Context, corpus, build, wish string) error {
+func (m *Memory) RequestStop(ctx context.Context, corpus, build string, wish levels.Stop) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -144,9 +144,9 @@ func (m *Memory) RequestStop(ctx context.Context, corpus, build, wish string) er
 }
 
 // StopRequested implements [levels.Builds].
-func (m *Memory) StopRequested(ctx context.Context, corpus, build string) (string, error) {
+func (m *Memory) StopRequested(ctx context.Context, corpus, build string) (levels.Stop, error) {
 	if err := ctx.Err(); err != nil {
-		return "", err
+		return levels.Stop{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -319,7 +319,7 @@ func (m *memoryCorpora) Drop(ctx context.Context, name string) error {
 	delete(m.corpora, name)
 	delete(m.states, name)
 	delete(m.progress, name)
-	maps.DeleteFunc(m.wishes, func(k [2]string, _ string) bool { return k[0] == name })
+	maps.DeleteFunc(m.wishes, func(k [2]string, _ levels.Stop) bool { return k[0] == name })
 	maps.DeleteFunc(m.barriers, func(l queue.Level, _ *memoryBarrier) bool { return l.Corpus == name })
 	return nil
 }
