@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/evaluate"
 	"github.com/aerie-rag/aerie/internal/retrieve"
@@ -139,34 +135,30 @@ func armFromNode(path string, node *yaml.Node) (armSpec, error) {
 	return spec, nil
 }
 
-// arm makes a request of what was written, over the defaults.
-func (s *armSpec) arm(base retrieve.Request, standard []evaluate.Arm) (evaluate.Arm, error) {
+// arm makes a request of what was written. Vectors alone are compared unless it says otherwise.
+func (s *armSpec) arm(corpus string, standard []evaluate.Arm) (evaluate.Arm, error) {
 	if s.bare {
 		return s.standardArm(standard)
 	}
-	arm := evaluate.Arm{Name: s.name, Request: base}
-	var given []string
-	modeGiven := false
+	arm := evaluate.Arm{Name: s.name, Request: retrieve.Request{Corpus: corpus}}
 	for _, o := range s.options {
 		if err := o.set(&arm.Request); err != nil {
 			return arm, err
 		}
-		given = append(given, o.key)
-		modeGiven = modeGiven || o.key == "mode"
-	}
-	for _, key := range given {
-		if mode, ok := api.ModeOf(key); ok && !modeGiven {
-			arm.Request.Mode = mode
-		}
 	}
 	check := arm.Request
 	check.Query = "any"
-	if err := check.Validate(); err != nil {
-		return arm, usagef("", "%s: %w", s.where, err)
+	settled, err := check.Settled()
+	if err == nil && check.Alpha == nil && *settled.Mode != retrieve.Traversal {
+		arm.Request.Alpha, check.Alpha = new(1.0), new(1.0)
+		_, err = check.Settled()
 	}
-	if unused := check.Unused(given...); len(unused) > 0 {
-		return arm, usagef("", "%s: %s has no effect with mode %s, pack %s and alpha %v; leave it out or choose another", s.where,
-			unused[0], check.Mode, check.Pack, check.Alpha)
+	var unused *retrieve.UnusedError
+	if errors.As(err, &unused) {
+		return arm, usagef("", "%s: %w; leave it out or choose another", s.where, err)
+	}
+	if err != nil {
+		return arm, usagef("", "%s: %w", s.where, err)
 	}
 	return arm, nil
 }
@@ -182,20 +174,13 @@ func (s *armSpec) standardArm(standard []evaluate.Arm) (evaluate.Arm, error) {
 		"%s: %q is not a standard arm; did you mean %q?", s.where, s.name, config.Nearest(s.name, names))
 }
 
-// armOptionNames are the options of an arm: those of a request, by their JSON names.
+// armOptionNames are the options of an arm: the corpus, and those of a query, by their JSON names.
 func armOptionNames() []string {
-	var names []string
-	for f := range reflect.TypeFor[retrieve.Request]().Fields() {
-		switch name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name {
-		case "-", "query", "budget", "explain":
-		default:
-			names = append(names, name)
-		}
-	}
-	return names
+	names := slices.DeleteFunc(retrieve.Names(), func(name string) bool { return name == "budget" || name == "explain" })
+	return append([]string{"corpus", "documents", "metadata"}, names...)
 }
 
-// set changes the field of a request that has the option's name.
+// set gives the request the option.
 func (o armOption) set(req *retrieve.Request) error {
 	if key, ok := strings.CutPrefix(o.key, "metadata."); ok && key != "" {
 		metadata := map[string]any{key: scalar(o.values[0])}
@@ -222,53 +207,22 @@ func (o armOption) set(req *retrieve.Request) error {
 	if err := o.once(); err != nil {
 		return err
 	}
-	for f, v := range reflect.ValueOf(req).Elem().Fields() {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == o.key {
-			return o.assign(v)
-		}
+	if o.key == "corpus" {
+		req.Corpus = o.values[0]
+		return nil
 	}
-	panic("arms: the names are those of the fields")
+	if err := o.oneOf(o.values[0]); err != nil {
+		return err
+	}
+	if err := req.Set(o.key, o.values[0]); err != nil {
+		return usagef("", "%s: %w", o.where, err)
+	}
+	return nil
 }
 
 func (o armOption) once() error {
 	if len(o.values) > 1 {
 		return usagef("", "%s: %s is set twice", o.where, o.key)
-	}
-	return nil
-}
-
-// assign reads the value as the field wants it.
-func (o armOption) assign(field reflect.Value) error {
-	text := o.values[0]
-	if field.Kind() == reflect.Pointer {
-		field.Set(reflect.New(field.Type().Elem()))
-		field = field.Elem()
-	}
-	wanted := ""
-	switch field.Kind() {
-	case reflect.Int:
-		n, err := strconv.Atoi(text)
-		if field.SetInt(int64(n)); err != nil {
-			wanted = "a whole number"
-		}
-	case reflect.Float64:
-		x, err := strconv.ParseFloat(text, 64)
-		if field.SetFloat(x); err != nil || math.IsNaN(x) {
-			wanted = "a number"
-		}
-	case reflect.Bool:
-		b, err := strconv.ParseBool(text)
-		if field.SetBool(b); err != nil {
-			wanted = "true or false"
-		}
-	case reflect.String:
-		field.SetString(text)
-		return o.oneOf(text)
-	default:
-		panic("arms: no way to write a " + field.Type().String())
-	}
-	if wanted != "" {
-		return usagef("", "%s: %s is %q; it must be %s", o.where, o.key, text, wanted)
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
 	"github.com/aerie-rag/aerie/internal/printable"
-	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
 // askOptions are the flags of aerie ask: those of query, and its own.
@@ -38,7 +37,7 @@ is what the best hit must reach, unless the hits share most of the question's wo
 TEXT - reads the question from stdin; with --output jsonl it reads one question a line and answers one a line.`
 
 func (c *cli) askCommand() *cobra.Command {
-	o := askOptions{queryOptions: queryOptions{req: retrieve.NewRequest("", "")}}
+	var o askOptions
 	cmd := &cobra.Command{
 		Use:     "ask TEXT",
 		Short:   "Answer a question from the corpus, with citations",
@@ -50,7 +49,7 @@ func (c *cli) askCommand() *cobra.Command {
 			if err := o.settle(f); err != nil {
 				return err
 			}
-			o.alpha, o.floorGiven = f.Changed("alpha"), f.Changed("min-similarity")
+			o.floorGiven = f.Changed("min-similarity")
 			if _, tty := terminal(c.out); tty && !f.Changed("stream") {
 				o.stream = true
 			}
@@ -87,10 +86,8 @@ func (c *cli) ask(ctx context.Context, o askOptions, args []string) error {
 		return err
 	}
 	defer h.close()
-	req := o.req
 	return c.eachQuestion(args, func(question string) error {
-		req.Query = question
-		q := api.Ask{Query: api.QueryOf(req, o.alpha)}
+		q := api.Ask{Query: api.Query{Query: question, Options: o.Options}}
 		if o.floorGiven {
 			q.MinSimilarity = &o.floor
 		}

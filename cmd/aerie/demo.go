@@ -127,14 +127,13 @@ func (c *cli) demoAsk(ctx context.Context, h *home, result *demoResult) error {
 		}
 	}
 	for _, question := range demoQuestions {
-		req := retrieve.NewRequest(c.cfg.Corpus, question)
-		req.Budget, req.TopK = 400, 3
-		found, err := h.Query(ctx, c.cfg.Corpus, api.QueryOf(req, true))
+		q := api.Query{Query: question, Options: retrieve.Options{Budget: new(400), TopK: new(3), Alpha: new(1.0)}}
+		found, err := h.Query(ctx, c.cfg.Corpus, q)
 		if err != nil {
 			return err
 		}
 		result.Queries = append(result.Queries, found)
-		c.step("\n$ aerie query --budget %d --top-k %d %q", req.Budget, req.TopK, question)
+		c.step("\n$ aerie query --budget %d --top-k %d %q", *q.Budget, *q.TopK, question)
 		c.show(func(w io.Writer) { c.showHits(w, found) })
 	}
 	return nil

@@ -19,7 +19,6 @@ import (
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
 	"github.com/aerie-rag/aerie/internal/evaluate"
 	"github.com/aerie-rag/aerie/internal/printable"
-	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
 // evalOptions are the flags of aerie eval.
@@ -126,7 +125,7 @@ func (c *cli) eval(ctx context.Context, o evalOptions, path string) error {
 	if err := c.load(); err != nil {
 		return err
 	}
-	arms, err := o.makeArms(specs, retrieve.NewRequest(c.cfg.Corpus, ""))
+	arms, err := o.makeArms(specs, c.cfg.Corpus)
 	if err != nil {
 		return err
 	}
@@ -192,13 +191,13 @@ func (o *evalOptions) specs() ([]armSpec, error) {
 	return specs, nil
 }
 
-func (o *evalOptions) makeArms(specs []armSpec, base retrieve.Request) ([]evaluate.Arm, error) {
-	arms := evaluate.StandardArms(base)
+func (o *evalOptions) makeArms(specs []armSpec, corpus string) ([]evaluate.Arm, error) {
+	arms := evaluate.StandardArms(corpus)
 	if len(specs) > 0 {
 		standard := arms
 		arms = nil
 		for _, spec := range specs {
-			arm, err := spec.arm(base, standard)
+			arm, err := spec.arm(corpus, standard)
 			if err != nil {
 				return nil, err
 			}

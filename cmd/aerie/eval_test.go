@@ -110,10 +110,10 @@ func TestEvalArms(t *testing.T) {
 	if req := got.Arms[1].Request; *req.MaxLevel != 1 || !cmp.Equal(req.Documents, []string{"heron", "lark"}) || req.Metadata["source"] != "x" {
 		t.Errorf("two levels is %+v", req)
 	}
-	if req := got.Arms[2].Request; req.Corpus != "other" || req.Alpha != 0.5 || req.Fusion != retrieve.Reciprocal {
+	if req := got.Arms[2].Request; req.Corpus != "other" || *req.Alpha != 0.5 || *req.Fusion != retrieve.Reciprocal {
 		t.Errorf("old is %+v", req)
 	}
-	if req := got.Arms[3].Request; req.Mode != retrieve.Boost || req.Boost != 2 {
+	if req := got.Arms[3].Request; *req.Mode != retrieve.Boost || *req.Boost != 2 {
 		t.Errorf("lifted is %+v", req)
 	}
 	if len(got.Trees) != 2 || got.Trees[1].Corpus != "other" || got.Trees[1].Generation != 0 {
@@ -242,7 +242,7 @@ func TestArmOptionsAreRequestFields(t *testing.T) {
 		"corpus": "c", "mode": "traversal", "pack": "similarity", "fusion": "reciprocal", "leaves_only": "true", "stale": "true", "documents": "d",
 		"metadata": "",
 	}
-	standard := evaluate.StandardArms(retrieve.NewRequest("c", ""))
+	standard := evaluate.StandardArms("c")
 	if len(standard) != 8 {
 		t.Errorf("%d standard arms", len(standard))
 	}
@@ -255,7 +255,7 @@ func TestArmOptionsAreRequestFields(t *testing.T) {
 		if name == "metadata" {
 			option.key, option.values = "metadata.year", []string{"2020"}
 		}
-		req := retrieve.NewRequest("default", "")
+		req := retrieve.Request{Corpus: "default"}
 		if err := option.set(&req); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -85,7 +85,7 @@ func (s *evalSearcher) admit(ctx context.Context, c *cli, arm evaluate.Arm) erro
 		return err
 	}
 	record := status.Corpora[0]
-	if arm.Request.Alpha == 0 {
+	if !comparesVectors(arm.Request) {
 		return nil
 	}
 	s.wanted, s.model = true, record.Embedder
@@ -139,12 +139,15 @@ func (s *evalSearcher) Retrieve(ctx context.Context, req retrieve.Request) (retr
 }
 
 func (s *evalSearcher) query(req retrieve.Request) api.Query {
-	q := api.QueryOf(req, true)
-	if req.Alpha != 0 || req.Mode == retrieve.Traversal {
+	q := api.Query{Query: req.Query, Options: req.Options}
+	if comparesVectors(req) {
 		q.Vector = s.vector
 	}
 	return q
 }
+
+// comparesVectors reports whether an arm compares more than keywords.
+func comparesVectors(req retrieve.Request) bool { return req.Alpha == nil || *req.Alpha != 0 }
 
 // forRun is the searcher with all that its place can do.
 func (s *evalSearcher) forRun() evaluate.Searcher {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -16,17 +17,14 @@ import (
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
-// queryOptions are the flags of aerie query as they are typed.
+// queryOptions are the flags of aerie query: those that were typed.
 type queryOptions struct {
-	req                retrieve.Request
-	alpha              bool // --alpha was typed
-	mode, pack, fusion string
-	minLevel, maxLevel int
-	where              []string
+	retrieve.Options
+	where []string
 }
 
 func (c *cli) queryCommand() *cobra.Command {
-	o := queryOptions{req: retrieve.NewRequest("", "")}
+	var o queryOptions
 	cmd := &cobra.Command{
 		Use:     "query TEXT",
 		Short:   "Find the nodes of all levels that answer a question best, up to a budget of tokens",
@@ -37,7 +35,6 @@ func (c *cli) queryCommand() *cobra.Command {
 			if err := o.settle(cmd.Flags()); err != nil {
 				return err
 			}
-			o.alpha = cmd.Flags().Changed("alpha")
 			return c.query(cmd.Context(), o, args)
 		},
 	}
@@ -47,70 +44,55 @@ func (c *cli) queryCommand() *cobra.Command {
 }
 
 func (o *queryOptions) flags(f *pflag.FlagSet) {
-	r := &o.req
-	f.IntVar(&r.Budget, "budget", r.Budget, "most tokens of all hits together; 0: no limit")
-	f.IntVar(&r.TopK, "top-k", r.TopK, "most hits; 0: no limit")
-	f.StringVar(&o.mode, "mode", string(r.Mode), oneOfWords(retrieve.Modes()))
-	f.StringVar(&o.pack, "pack", string(r.Pack), "how the budget is filled: "+oneOfWords(retrieve.Packs()))
-	f.IntVar(&o.minLevel, "min-level", 0, "lowest level of a hit; 0: leaves")
-	f.IntVar(&o.maxLevel, "max-level", 0, "highest level of a hit (default no limit)")
-	f.StringArrayVar(&r.Documents, "document", nil, "only hits of this document; may be given several times")
+	d := retrieve.Defaults()
+	f.Int("budget", *d.Budget, "most tokens of all hits together; 0: no limit")
+	f.Int("top-k", *d.TopK, "most hits; 0: no limit")
+	f.String("mode", string(*d.Mode), oneOfWords(retrieve.Modes()))
+	f.String("pack", string(*d.Pack), "how the budget is filled: "+oneOfWords(retrieve.Packs()))
+	f.Int("min-level", 0, "lowest level of a hit; 0: leaves")
+	f.Int("max-level", 0, "highest level of a hit (default no limit)")
+	f.StringArrayVar(&o.Documents, "document", nil, "only hits of this document; may be given several times")
 	f.StringArrayVar(&o.where, "where", nil, "only leaves with this metadata, KEY=VALUE; may be given several times")
-	f.Float64Var(&r.Alpha, "alpha", r.Alpha, "weight of vectors against keywords, 0 to 1 (default 0.7 with --pack coverage, else 1)")
-	f.Lookup("alpha").DefValue = "0" // not shown: it depends on the others
-	f.StringVar(&o.fusion, "fusion", string(r.Fusion), "how the two become one score: "+oneOfWords(retrieve.Fusions()))
-	f.Float64Var(&r.Boost, "boost", r.Boost, "mode boost: factor on summaries")
-	f.IntVar(&r.Candidates, "candidates", r.Candidates, "mode boost: how many times as many nodes are fetched")
-	f.IntVar(&r.PerLevel, "per-level", r.PerLevel, "mode traversal: nodes kept of each level")
-	f.BoolVar(&r.LeavesOnly, "leaves-only", r.LeavesOnly, "mode traversal: leaves are the only hits")
-	f.IntVar(&r.Pool, "pool", r.Pool, "nodes that are fetched before packing")
-	f.Float64Var(&r.Sharpness, "sharpness", r.Sharpness, "pack coverage: how fast relevance falls")
-	f.Float64Var(&r.Context, "context", r.Context, "pack coverage: how much relevant neighbors in its document lift a leaf")
-	f.Float64Var(&r.SummaryWeight, "summary-weight", r.SummaryWeight, "pack coverage: factor on the relevance of summaries")
-	f.BoolVar(&r.Stale, "stale", r.Stale, "summaries too whose text was deleted or replaced since the build")
-	f.BoolVar(&r.Explain, "explain", r.Explain, "say what became of every candidate")
+	f.Float64("alpha", 0, "weight of vectors against keywords, 0 to 1 (default 0.7 with --pack coverage, else 1)")
+	f.String("fusion", string(*d.Fusion), "how the two become one score: "+oneOfWords(retrieve.Fusions()))
+	f.Float64("boost", *d.Boost, "mode boost: factor on summaries")
+	f.Int("candidates", *d.Candidates, "mode boost: how many times as many nodes are fetched")
+	f.Int("per-level", *d.PerLevel, "mode traversal: nodes kept of each level")
+	f.Bool("leaves-only", *d.LeavesOnly, "mode traversal: leaves are the only hits")
+	f.Int("pool", *d.Pool, "nodes that are fetched before packing")
+	f.Float64("sharpness", *d.Sharpness, "pack coverage: how fast relevance falls")
+	f.Float64("context", *d.Context, "pack coverage: how much relevant neighbors in its document lift a leaf")
+	f.Float64("summary-weight", *d.SummaryWeight, "pack coverage: factor on the relevance of summaries")
+	f.Bool("stale", *d.Stale, "summaries too whose text was deleted or replaced since the build")
+	f.Bool("explain", *d.Explain, "say what became of every candidate")
 }
 
-// settle makes a request of what was typed, and refuses an option that would have no effect.
+// settle takes the options that were typed, and refuses one that would have no effect.
 func (o *queryOptions) settle(f *pflag.FlagSet) error {
-	var given []string
-	f.Visit(func(flag *pflag.Flag) { given = append(given, flag.Name) })
-	o.req.Mode, o.req.Pack, o.req.Fusion = retrieve.Mode(o.mode), retrieve.Pack(o.pack), retrieve.Fusion(o.fusion)
-	for _, name := range given {
-		if mode, ok := api.ModeOf(strings.ReplaceAll(name, "-", "_")); ok && !f.Changed("mode") {
-			o.req.Mode = mode
+	for _, name := range retrieve.Names() {
+		if flag := f.Lookup(strings.ReplaceAll(name, "_", "-")); flag.Changed {
+			if err := o.Set(name, flag.Value.String()); err != nil {
+				return usagef("", "--%w", err)
+			}
 		}
-	}
-	for i, name := range given {
-		given[i] = strings.ReplaceAll(name, "-", "_")
-	}
-	o.req.Settle(given...)
-	if f.Changed("min-level") {
-		o.req.MinLevel = &o.minLevel
-	}
-	if f.Changed("max-level") {
-		o.req.MaxLevel = &o.maxLevel
 	}
 	for _, pair := range o.where {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
 			return usagef("", "--where is %q; it must be KEY=VALUE", pair)
 		}
-		if o.req.Metadata == nil {
-			o.req.Metadata = map[string]any{}
+		if o.Metadata == nil {
+			o.Metadata = map[string]any{}
 		}
-		o.req.Metadata[key] = scalar(value)
+		o.Metadata[key] = scalar(value)
 	}
-	check := o.req
-	check.Corpus, check.Query = "any", "any"
-	if err := check.Validate(); err != nil {
-		return err
-	}
-	for _, name := range o.req.Unused(given...) {
+	_, err := retrieve.Request{Corpus: "any", Query: "any", Options: o.Options}.Settled()
+	var unused *retrieve.UnusedError
+	if errors.As(err, &unused) {
 		return usagef("", "--%s has no effect with --mode %s --pack %s --alpha %v; leave it out or choose another",
-			strings.ReplaceAll(name, "_", "-"), o.req.Mode, o.req.Pack, o.req.Alpha)
+			strings.ReplaceAll(unused.Option, "_", "-"), unused.Mode, unused.Pack, unused.Alpha)
 	}
-	return nil
+	return err
 }
 
 // scalar reads a value as JSON has it, and anything else as a text.
@@ -134,17 +116,14 @@ func oneOfWords[T ~string](words []T) string {
 }
 
 func (c *cli) query(ctx context.Context, o queryOptions, args []string) error {
-	req := o.req
 	h, err := c.openExisting()
 	if err != nil {
 		return err
 	}
 	defer h.close()
-	one := func(question string) error {
-		req.Query = question
-		return c.queryOne(ctx, h, api.QueryOf(req, o.alpha))
-	}
-	return c.eachQuestion(args, one)
+	return c.eachQuestion(args, func(question string) error {
+		return c.queryOne(ctx, h, api.Query{Query: question, Options: o.Options})
+	})
 }
 
 // eachQuestion calls fn with the question that was typed, or with what stands on stdin: one question, or with jsonl one a line.

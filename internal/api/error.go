@@ -76,6 +76,7 @@ func Judge(err error) *Error {
 // retrieval gives the errors of package retrieve their codes and hints.
 func retrieval(e *Error) *Error {
 	var usage *retrieve.UsageError
+	var unused *retrieve.UnusedError
 	var embedder *retrieve.EmbedderError
 	switch {
 	case errors.As(e.Err, &embedder) && embedder.Pinned == ingest.Given:
@@ -87,6 +88,8 @@ func retrieval(e *Error) *Error {
 		e.Exit, e.Status = ExitUsage, http.StatusConflict
 	case errors.As(e.Err, &usage):
 		e.Exit, e.Status, e.Hint = ExitUsage, http.StatusUnprocessableEntity, "aerie query --help lists the options"
+	case errors.As(e.Err, &unused):
+		e.Exit, e.Status, e.Hint = ExitUsage, http.StatusUnprocessableEntity, "leave it out or choose another mode"
 	case errors.Is(e.Err, retrieve.ErrUnknown), errors.Is(e.Err, retrieve.ErrEmpty):
 		e.Status, e.Hint = http.StatusNotFound, "aerie ingest PATH brings text in; aerie status lists the corpora"
 	}

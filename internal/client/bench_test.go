@@ -12,6 +12,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/client"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/npy"
+	"github.com/aerie-rag/aerie/internal/retrieve"
 	"github.com/aerie-rag/aerie/internal/server"
 	"github.com/aerie-rag/aerie/internal/service/servicetest"
 )
@@ -64,7 +65,7 @@ func BenchmarkOverHTTP(b *testing.B) {
 		b.Run("query/"+place.name, func(b *testing.B) {
 			alpha := 0.5
 			for b.Loop() {
-				if _, err := place.Query(b.Context(), "birds", api.Query{Query: "what does number 77 do", Vector: values[:width], Alpha: &alpha}); err != nil {
+				if _, err := place.Query(b.Context(), "birds", api.Query{Query: "what does number 77 do", Vector: values[:width], Options: retrieve.Options{Alpha: &alpha}}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
@@ -21,23 +22,24 @@ func Grid(arms []Arm, budgets ...int) []Arm {
 	var out []Arm
 	for _, budget := range budgets {
 		for _, arm := range arms {
-			arm.Group, arm.Request.Budget = fmt.Sprintf("%d tokens", budget), budget
+			arm.Group, arm.Request.Budget = fmt.Sprintf("%d tokens", budget), new(budget)
 			out = append(out, arm)
 		}
 	}
 	return out
 }
 
-// validateArms returns a *retrieve.UsageError that names the arm.
-func validateArms(arms []Arm, baseline string) error {
+// settle returns the arms with every option of their requests, or a *retrieve.UsageError that names the arm.
+func settle(arms []Arm, baseline string) ([]Arm, error) {
 	if len(arms) == 0 {
-		return &retrieve.UsageError{Problems: []string{"there is no arm to evaluate"}}
+		return nil, &retrieve.UsageError{Problems: []string{"there is no arm to evaluate"}}
 	}
 	var bad []string
+	settled := slices.Clone(arms)
 	type key struct{ group, name string }
 	seen := map[key]bool{}
 	groups := map[string]bool{}
-	for _, arm := range arms {
+	for i, arm := range arms {
 		if arm.Name == "" {
 			bad = append(bad, "an arm has no name")
 		}
@@ -49,9 +51,12 @@ func validateArms(arms []Arm, baseline string) error {
 		groups[arm.Group] = groups[arm.Group] || arm.Name == baseline
 		req := arm.Request
 		req.Query = "any"
-		if err := req.Validate(); err != nil {
+		req, err := req.Settled()
+		if err != nil {
 			bad = append(bad, fmt.Sprintf("arm %q: %v", arm.Name, err))
 		}
+		req.Query = arm.Request.Query
+		settled[i].Request = req
 	}
 	for _, arm := range arms {
 		if has, open := groups[arm.Group]; baseline != "" && open && !has {
@@ -60,7 +65,7 @@ func validateArms(arms []Arm, baseline string) error {
 		}
 	}
 	if len(bad) > 0 {
-		return &retrieve.UsageError{Problems: bad}
+		return nil, &retrieve.UsageError{Problems: bad}
 	}
-	return nil
+	return settled, nil
 }

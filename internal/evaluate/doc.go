@@ -5,10 +5,7 @@
 // [Report], which marshals to JSON and draws itself as a table and as a plot.
 //
 //	questions, err := evaluate.ReadQuestions(file)
-//	base := retrieve.NewRequest("default", "")
-//	leaves := base
-//	leaves.MaxLevel, leaves.Pack = new(int), retrieve.Similarity
-//	arms := evaluate.Grid([]evaluate.Arm{{Name: "leaf/similarity", Request: leaves}, {Name: "collapsed/coverage", Request: base}}, 500, 2000)
+//	arms := evaluate.Grid(evaluate.StandardArms("default"), 500, 2000)
 //	report, err := evaluate.Run(ctx, evaluate.NewConfig(), retriever, questions, arms)
 //	report.WriteTable(os.Stdout)
 //	report.WritePlot(svg)

@@ -73,10 +73,11 @@ func Run(ctx context.Context, cfg Config, searcher Searcher, questions []Questio
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if err := validateArms(arms, cfg.Baseline); err != nil {
+	settled, err := settle(arms, cfg.Baseline)
+	if err != nil {
 		return nil, err
 	}
-	r := run{cfg: cfg, searcher: searcher, arms: arms, generations: map[string]int{}}
+	r := run{cfg: cfg, searcher: searcher, arms: arms, settled: settled, generations: map[string]int{}}
 	for range arms {
 		r.scores = append(r.scores, make([]Score, len(questions)))
 	}
@@ -101,14 +102,15 @@ func Run(ctx context.Context, cfg Config, searcher Searcher, questions []Questio
 			cfg.Progress(i+1, len(questions))
 		}
 	}
-	return newReport(cfg, questions, arms, r.scores, r.generations), nil
+	return newReport(cfg, questions, settled, r.scores, r.generations), nil
 }
 
 // run is one run in progress.
 type run struct {
 	cfg         Config
 	searcher    Searcher
-	arms        []Arm
+	arms        []Arm          // as they are asked
+	settled     []Arm          // as they are meant
 	scores      [][]Score      // of each arm, each question
 	generations map[string]int // of each corpus
 }
@@ -119,7 +121,7 @@ func familiesOf(arms []Arm, together bool) [][]int {
 	at := map[string]int{}
 	for a := range arms {
 		req := arms[a].Request
-		req.Budget = 0
+		req.Budget = nil
 		hash := hashOf(req)
 		if f, known := at[hash]; known && together {
 			families[f] = append(families[f], a)
@@ -135,7 +137,7 @@ func familiesOf(arms []Arm, together bool) [][]int {
 func (r *run) ask(ctx context.Context, family []int, q *Question, i int, key key) error {
 	var budgets []int
 	for _, a := range family {
-		budgets = append(budgets, r.arms[a].Request.Budget)
+		budgets = append(budgets, *r.settled[a].Request.Budget)
 	}
 	req := r.arms[family[0]].Request
 	req.Query = q.Question

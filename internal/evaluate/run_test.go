@@ -27,19 +27,17 @@ type searcher struct {
 }
 
 func (s *searcher) Retrieve(_ context.Context, req retrieve.Request) (retrieve.Result, error) {
-	s.asked = append(s.asked, fmt.Sprintf("%s %d", req.Query, req.TopK))
+	s.asked = append(s.asked, fmt.Sprintf("%s %d", req.Query, *req.TopK))
 	if req.Query == "broken" {
 		return retrieve.Result{}, errors.New("out of order")
 	}
 	words := s.answers[req.Query]
-	text := strings.Join(words[:min(req.TopK, len(words))], " ")
+	text := strings.Join(words[:min(*req.TopK, len(words))], " ")
 	return retrieve.Result{Generation: s.generation, Hits: []retrieve.Hit{leafHit("d", 0, text)}}, nil
 }
 
 func arm(name, group string, topK int) Arm {
-	req := retrieve.NewRequest("c", "")
-	req.TopK = topK
-	return Arm{Name: name, Group: group, Request: req}
+	return Arm{Name: name, Group: group, Request: retrieve.Request{Corpus: "c", Options: retrieve.Options{TopK: &topK}}}
 }
 
 // twentyQuestions have four words of answer each, half of them of type "even".
@@ -126,7 +124,7 @@ type sweeper struct {
 func (s *sweeper) RetrieveAt(ctx context.Context, req retrieve.Request, budgets []int, each func(int, retrieve.Result)) error {
 	s.together = append(s.together, fmt.Sprint(req.Query, " ", budgets))
 	for i, budget := range budgets {
-		req.Budget, req.TopK = budget, budget
+		req.Budget, req.TopK = new(budget), new(budget)
 		result, err := s.Retrieve(ctx, req)
 		if err != nil {
 			return err
@@ -140,7 +138,7 @@ func (s *sweeper) RetrieveAt(ctx context.Context, req retrieve.Request, budgets 
 func TestArmsOfSeveralBudgets(t *testing.T) {
 	questions, plain := twentyQuestions()
 	s := &sweeper{searcher: *plain}
-	arms := Grid([]Arm{arm("a", "", 1), {Name: "b", Request: retrieve.NewRequest("c", "")}}, 1, 2, 4)
+	arms := Grid([]Arm{arm("a", "", 1), {Name: "b", Request: retrieve.Request{Corpus: "c"}}}, 1, 2, 4)
 	report, err := Run(t.Context(), testConfig(), s, questions, arms)
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +180,7 @@ func TestReportIsPinned(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Config, []Question, []Arm){
 		"seed":     func(c *Config, _ []Question, _ []Arm) { c.Seed++ },
-		"an arm":   func(_ *Config, _ []Question, a []Arm) { a[1].Request.Sharpness = 2 },
+		"an arm":   func(_ *Config, _ []Question, a []Arm) { a[1].Request.Sharpness = new(2.0) },
 		"a filter": func(_ *Config, _ []Question, a []Arm) { a[1].Request.MaxLevel = new(int) },
 	} {
 		if run(change).OptionsHash == first.OptionsHash {
@@ -200,7 +198,7 @@ func TestRunRefuses(t *testing.T) {
 		"no arm":                 func(_ *Config, a *[]Arm) { *a = nil },
 		"has no name":            func(_ *Config, a *[]Arm) { (*a)[0].Name = "" },
 		`two arms are named "x"`: func(_ *Config, a *[]Arm) { *a = []Arm{arm("x", "", 1), arm("x", "", 2)} },
-		`arm "two": boost is 0`:  func(_ *Config, a *[]Arm) { (*a)[1].Request.Boost = 0 },
+		`arm "two": boost is 0`:  func(_ *Config, a *[]Arm) { (*a)[1].Request.Boost = new(0.0) },
 		`the baseline "three" is no arm of group "g"`: func(c *Config, _ *[]Arm) { c.Baseline = "three" },
 		"resamples is 3":  func(c *Config, _ *[]Arm) { c.Resamples = 3 },
 		"threshold is 2":  func(c *Config, _ *[]Arm) { c.Threshold = 2 },

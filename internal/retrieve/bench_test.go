@@ -20,13 +20,13 @@ func BenchmarkCoverage(b *testing.B) {
 		n := leaf("d", i, text.String(), at(0.9-float64(i)/300))
 		pool = append(pool, &candidate{node: n, score: float64(n.Vector[0]), loaded: true})
 	}
-	req := NewRequest("c", "q")
+	req := Request{Options: Defaults()}
 	for b.Loop() {
 		for _, c := range pool {
 			c.terms = nil
 		}
 		yard := yardstick(pool, true)
-		relevance(pool, yard, req.Pool, &req, req.SummaryWeight)
-		packCoverage(newCover(pool, yard, vocabulary{}), req.Budget, req.TopK)
+		relevance(pool, yard, *req.Pool, &req, *req.SummaryWeight)
+		packCoverage(newCover(pool, yard, vocabulary{}), *req.Budget, *req.TopK)
 	}
 }

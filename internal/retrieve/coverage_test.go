@@ -55,7 +55,7 @@ func packed(budget, topK int, nodes ...tree.Node) []string {
 	return texts(packCoverage(newCover(pool, yard, vocabulary{}), budget, topK))
 }
 
-var testRequest = &Request{Sharpness: 3}
+var testRequest = &Request{Options: Options{Sharpness: new(3.0), Context: new(0.0)}}
 
 func TestRelevance(t *testing.T) {
 	pool := func() (out []*candidate) {

@@ -1,10 +1,9 @@
 // Package retrieve answers queries from the tree of a corpus: it finds nodes and packs the best of them into a
 // budget of tokens.
 //
-//	req := retrieve.NewRequest("default", "who may prescribe it?")
-//	req.Budget = 500
-//	req.Settle()
-//	result, err := retriever.Retrieve(ctx, req)
+//	result, err := retriever.Retrieve(ctx, retrieve.Request{
+//		Corpus: "default", Query: "who may prescribe it?", Options: retrieve.Options{Budget: new(500)},
+//	})
 //
 // A query runs in four steps:
 //

@@ -51,7 +51,7 @@ func (s *search) explained(c *candidate, rank int) Explained {
 func (s *search) why(c *candidate) string {
 	switch c.fate {
 	case Chosen:
-		if s.req.Pack == Coverage {
+		if *s.req.Pack == Coverage {
 			return "it added most for its length when it was chosen"
 		}
 		return "it was the best that fitted"
@@ -61,15 +61,15 @@ func (s *search) why(c *candidate) string {
 		}
 		return fmt.Sprintf("more relevant hits say all of it, %s most", c.coveredBy[0])
 	case NoRoom:
-		return fmt.Sprintf("its %d tokens don't fit into what the hits leave of %d", c.node.Tokens, s.req.Budget)
+		return fmt.Sprintf("its %d tokens don't fit into what the hits leave of %d", c.node.Tokens, *s.req.Budget)
 	case TooMany:
-		return fmt.Sprintf("top-k is %d", s.req.TopK)
+		return fmt.Sprintf("top-k is %d", *s.req.TopK)
 	case Outside:
-		return fmt.Sprintf("only the best %d are looked at", s.req.Pool)
+		return fmt.Sprintf("only the best %d are looked at", *s.req.Pool)
 	case Stale:
 		return "it rests on text that was deleted or replaced since the build"
 	case Beaten:
-		return fmt.Sprintf("%d nodes of its level are more similar", s.req.PerLevel)
+		return fmt.Sprintf("%d nodes of its level are more similar", *s.req.PerLevel)
 	case Filtered:
 		return s.whyFiltered(&c.node)
 	}
@@ -82,7 +82,7 @@ func (s *search) shutOut(ctx context.Context) ([]*candidate, error) {
 		return nil, nil
 	}
 	hits, err := s.nodes.Search(ctx, s.req.Corpus, store.Query{
-		Filter: store.AnyLevel().VisibleAt(s.record.Generation), Vector: s.vector, Limit: s.req.Pool,
+		Filter: store.AnyLevel().VisibleAt(s.record.Generation), Vector: s.vector, Limit: *s.req.Pool,
 		With: store.Fields{Metadata: true},
 	})
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 // of them or not, as the pool says.
 func (s *search) fetch(ctx context.Context, limit int) (pool, error) {
 	q := store.Query{Filter: s.filter, Vector: s.vector, Text: s.req.Query, Limit: limit}
-	if s.req.Pack == Coverage {
+	if *s.req.Pack == Coverage {
 		q.With = store.Fields{Text: true, Metadata: true} // nearly all are looked at
 	}
 	var near, worded []store.Hit
 	both, ctx := errgroup.WithContext(ctx)
-	if s.req.Alpha > 0 {
+	if *s.req.Alpha > 0 {
 		both.Go(func() (err error) {
 			near, err = s.nodes.Search(ctx, s.req.Corpus, q)
 			return err
 		})
 	}
-	if s.req.Alpha < 1 {
+	if *s.req.Alpha < 1 {
 		both.Go(func() (err error) {
 			worded, err = s.nodes.Keyword(ctx, s.req.Corpus, q)
 			return err
@@ -35,10 +35,10 @@ func (s *search) fetch(ctx context.Context, limit int) (pool, error) {
 		return pool{}, err
 	}
 	width := 0
-	if s.req.Pack == Coverage && s.leavesFirst() {
-		width = s.req.Pool
+	if *s.req.Pack == Coverage && s.leavesFirst() {
+		width = *s.req.Pool
 	}
-	candidates := fuse(near, worded, s.req.Alpha, s.req.Fusion, spanOf(near, worded, width))
+	candidates := fuse(near, worded, *s.req.Alpha, *s.req.Fusion, spanOf(near, worded, width))
 	candidates = candidates[:min(limit, len(candidates))]
 	number(candidates)
 	for _, c := range candidates {

@@ -63,9 +63,9 @@ func BenchmarkRetrieve(b *testing.B) {
 			change func(*retrieve.Request)
 		}{
 			{"default", func(*retrieve.Request) {}},
-			{"vectors", func(r *retrieve.Request) { r.Alpha = 1 }},
-			{"vectors-similarity", func(r *retrieve.Request) { r.Alpha, r.Pack = 1, retrieve.Similarity }},
-			{"keywords", func(r *retrieve.Request) { r.Alpha = 0 }},
+			{"vectors", func(r *retrieve.Request) { r.Alpha = new(1.0) }},
+			{"vectors-similarity", func(r *retrieve.Request) { r.Alpha, r.Pack = new(1.0), new(retrieve.Similarity) }},
+			{"keywords", func(r *retrieve.Request) { r.Alpha = new(0.0) }},
 		} {
 			b.Run(size+"/"+kind.name, func(b *testing.B) { ask(b, retriever, n, kind.change) })
 		}
@@ -80,13 +80,11 @@ func ask(b *testing.B, retriever *retrieve.Retriever, n int, change func(*retrie
 	debug.FreeOSMemory()
 	one := func(i int) time.Duration {
 		words, vector := question(n, i)
-		req := retrieve.NewRequest(benchCorpus, words)
-		req.Settle()
-		req.Vector = vector
+		req := retrieve.Request{Corpus: benchCorpus, Query: words, Vector: vector}
 		change(&req)
 		start := time.Now()
 		result, err := retriever.Retrieve(b.Context(), req)
-		if err != nil || result.Tokens < req.Budget*9/10 {
+		if err != nil || result.Tokens < *retrieve.Defaults().Budget*9/10 {
 			b.Fatal(result.Tokens, err)
 		}
 		return time.Since(start)

@@ -61,7 +61,7 @@ func (r *Retriever) vector(ctx context.Context, req *Request, record *levels.Cor
 	if record.Width == 0 {
 		return nil, emptyError(record.Name)
 	}
-	if req.Alpha == 0 {
+	if *req.Alpha == 0 {
 		return nil, nil
 	}
 	mismatch := &EmbedderError{
@@ -112,7 +112,7 @@ func filter(req *Request, record *levels.Corpus) (store.Filter, error) {
 	if req.MaxLevel != nil {
 		f.MaxLevel = *req.MaxLevel
 	}
-	if req.Mode == Traversal && req.LeavesOnly {
+	if *req.Mode == Traversal && *req.LeavesOnly {
 		f.MaxLevel = 0
 	}
 	f.Documents, f.Metadata = req.Documents, req.Metadata

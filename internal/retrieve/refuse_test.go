@@ -2,7 +2,10 @@ package retrieve_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,7 +81,7 @@ func TestAnotherEmbedderIsRefused(t *testing.T) {
 		}
 	}
 	req := everything()
-	req.Alpha = 0 // keywords compare no vectors
+	req.Alpha = new(0.0) // keywords compare no vectors
 	if _, err := retrieve.New(retrieve.Config{}, w.Store, w.Corpora, retrievetest.Embedder{Model: "other"}).Retrieve(t.Context(), req); err != nil {
 		t.Errorf("keywords alone: %v", err)
 	}
@@ -88,87 +91,136 @@ func TestValidate(t *testing.T) {
 	for says, change := range map[string]func(*retrieve.Request){
 		"no corpus":                  func(r *retrieve.Request) { r.Corpus = "" },
 		"query is blank":             func(r *retrieve.Request) { r.Query = " \n\t" },
-		`mode "boots"`:               func(r *retrieve.Request) { r.Mode = "boots" },
-		`pack ""`:                    func(r *retrieve.Request) { r.Pack = "" },
-		`fusion "sum"`:               func(r *retrieve.Request) { r.Fusion = "sum" },
-		"budget is -1":               func(r *retrieve.Request) { r.Budget = -1 },
-		"top-k is -1":                func(r *retrieve.Request) { r.TopK = -1 },
-		"candidates is 0":            func(r *retrieve.Request) { r.Candidates = 0 },
-		"per-level is 0":             func(r *retrieve.Request) { r.PerLevel = 0 },
-		"pool is 0":                  func(r *retrieve.Request) { r.Pool = 0 },
-		"alpha is 1.1":               func(r *retrieve.Request) { r.Alpha = 1.1 },
-		"alpha is -0.1":              func(r *retrieve.Request) { r.Alpha = -0.1 },
-		"alpha is NaN":               func(r *retrieve.Request) { r.Alpha = nan },
-		"boost is 0":                 func(r *retrieve.Request) { r.Boost = 0 },
-		"boost is -2":                func(r *retrieve.Request) { r.Boost = -2 },
-		"boost is NaN":               func(r *retrieve.Request) { r.Boost = nan },
-		"boost is +Inf":              func(r *retrieve.Request) { r.Boost = inf },
-		"sharpness is -1":            func(r *retrieve.Request) { r.Sharpness = -1 },
-		"sharpness is +Inf":          func(r *retrieve.Request) { r.Sharpness = inf },
-		"context is -0.5":            func(r *retrieve.Request) { r.Context = -.5 },
-		"context is NaN":             func(r *retrieve.Request) { r.Context = nan },
-		"summary-weight is 0":        func(r *retrieve.Request) { r.SummaryWeight = 0 },
+		`mode "boots"`:               func(r *retrieve.Request) { r.Mode = new(retrieve.Mode("boots")) },
+		`pack ""`:                    func(r *retrieve.Request) { r.Pack = new(retrieve.Pack("")) },
+		`fusion "sum"`:               func(r *retrieve.Request) { r.Fusion = new(retrieve.Fusion("sum")) },
+		"budget is -1":               func(r *retrieve.Request) { r.Budget = new(-1) },
+		"top-k is -1":                func(r *retrieve.Request) { r.TopK = new(-1) },
+		"candidates is 0":            func(r *retrieve.Request) { r.Candidates = new(0) },
+		"per-level is 0":             func(r *retrieve.Request) { r.PerLevel = new(0) },
+		"pool is 0":                  func(r *retrieve.Request) { r.Pool = new(0) },
+		"alpha is 1.1":               func(r *retrieve.Request) { r.Alpha = new(1.1) },
+		"alpha is -0.1":              func(r *retrieve.Request) { r.Alpha = new(-0.1) },
+		"alpha is NaN":               func(r *retrieve.Request) { r.Alpha = new(nan) },
+		"boost is 0":                 func(r *retrieve.Request) { r.Boost = new(0.0) },
+		"boost is -2":                func(r *retrieve.Request) { r.Boost = new(-2.0) },
+		"boost is NaN":               func(r *retrieve.Request) { r.Boost = new(nan) },
+		"boost is +Inf":              func(r *retrieve.Request) { r.Boost = new(inf) },
+		"sharpness is -1":            func(r *retrieve.Request) { r.Sharpness = new(-1.0) },
+		"sharpness is +Inf":          func(r *retrieve.Request) { r.Sharpness = new(inf) },
+		"context is -0.5":            func(r *retrieve.Request) { r.Context = new(-.5) },
+		"context is NaN":             func(r *retrieve.Request) { r.Context = new(nan) },
+		"summary-weight is 0":        func(r *retrieve.Request) { r.SummaryWeight = new(0.0) },
 		"min-level is -1":            func(r *retrieve.Request) { r.MinLevel = new(-1) },
 		"max-level is -1":            func(r *retrieve.Request) { r.MaxLevel = new(-1) },
 		"min-level 3 is above":       func(r *retrieve.Request) { r.MinLevel, r.MaxLevel = new(3), new(2) },
-		"shuts out the leaves":       func(r *retrieve.Request) { r.MinLevel, r.LeavesOnly = new(1), true },
-		"traversal compares vectors": func(r *retrieve.Request) { r.Mode, r.Alpha = retrieve.Traversal, .5 },
+		"shuts out the leaves":       func(r *retrieve.Request) { r.MinLevel, r.LeavesOnly = new(1), new(true) },
+		"traversal compares vectors": func(r *retrieve.Request) { r.Mode, r.Alpha = new(retrieve.Traversal), new(.5) },
 		"empty id":                   func(r *retrieve.Request) { r.Documents = []string{"a", ""} },
 		`metadata "k" is asked`:      func(r *retrieve.Request) { r.Metadata = map[string]any{"k": []string{"v"}} },
 		`metadata "n" is asked`:      func(r *retrieve.Request) { r.Metadata = map[string]any{"n": nan} },
 		"not finite":                 func(r *retrieve.Request) { r.Vector = []float32{float32(inf)} },
 	} {
-		req := retrieve.NewRequest(corpusName, "why")
-		if err := req.Validate(); err != nil {
+		req := retrieve.Request{Corpus: corpusName, Query: "why"}
+		if _, err := req.Settled(); err != nil {
 			t.Fatalf("the defaults are refused: %v", err)
 		}
 		change(&req)
-		err := req.Validate()
+		_, err := req.Settled()
 		var usage *retrieve.UsageError
 		if !errors.As(err, &usage) || len(usage.Problems) != 1 || !strings.Contains(err.Error(), says) {
 			t.Errorf("error is %v, want one usage problem that says %q", err, says)
 		}
 	}
-	two := retrieve.NewRequest("", "")
 	var usage *retrieve.UsageError
-	if err := two.Validate(); !errors.As(err, &usage) || len(usage.Problems) != 2 {
+	if _, err := (retrieve.Request{}).Settled(); !errors.As(err, &usage) || len(usage.Problems) != 2 {
 		t.Errorf("two wrong values: %v", err)
 	}
 }
 
-func TestSettle(t *testing.T) {
+// TestSettled: an option that wasn't given has its default, which depends on the others, and one that belongs to a mode chooses it.
+func TestSettled(t *testing.T) {
+	type options = retrieve.Options
 	for _, c := range []struct {
+		given options
 		mode  retrieve.Mode
-		pack  retrieve.Pack
-		given []string
-		want  float64
+		alpha float64
 	}{
-		{retrieve.Collapsed, retrieve.Coverage, nil, 0.7},
-		{retrieve.Boost, retrieve.Coverage, []string{"boost"}, 0.7},
-		{retrieve.Collapsed, retrieve.Similarity, nil, 1},
-		{retrieve.Traversal, retrieve.Coverage, nil, 1},
-		{retrieve.Collapsed, retrieve.Coverage, []string{"top_k", "alpha"}, 0.25},
+		{options{}, retrieve.Collapsed, 0.7},
+		{options{Boost: new(2.0)}, retrieve.Boost, 0.7},
+		{options{Candidates: new(2)}, retrieve.Boost, 0.7},
+		{options{PerLevel: new(2)}, retrieve.Traversal, 1},
+		{options{LeavesOnly: new(false)}, retrieve.Traversal, 1},
+		{options{Pack: new(retrieve.Similarity)}, retrieve.Collapsed, 1},
+		{options{Pack: new(retrieve.Similarity), Alpha: new(0.25)}, retrieve.Collapsed, 0.25},
+		{options{Alpha: new(0.0), TopK: new(3)}, retrieve.Collapsed, 0},
 	} {
-		req := retrieve.NewRequest(corpusName, "q")
-		req.Mode, req.Pack, req.Alpha = c.mode, c.pack, 0.25
-		req.Settle(c.given...)
-		if err := req.Validate(); req.Alpha != c.want || err != nil {
-			t.Errorf("%+v: alpha is %v, %v", c, req.Alpha, err)
+		got, err := retrieve.Request{Corpus: corpusName, Query: "q", Options: c.given}.Settled()
+		if err != nil || *got.Mode != c.mode || *got.Alpha != c.alpha {
+			t.Errorf("%+v: mode %s, alpha %v, %v", c.given, *got.Mode, *got.Alpha, err)
 		}
+	}
+}
+
+// TestOptionsByName: every option but the filters can be set by its name in JSON, and a text that isn't of its kind is refused.
+func TestOptionsByName(t *testing.T) {
+	words := map[string]string{"mode": "boost", "pack": "similarity", "fusion": "reciprocal", "leaves_only": "true", "stale": "true", "explain": "true"}
+	var given retrieve.Options
+	for _, name := range retrieve.Names() {
+		text, ok := words[name]
+		if !ok {
+			text = "1"
+		}
+		if err := given.Set(name, text); err != nil {
+			t.Error(err)
+		}
+		if err := new(retrieve.Options).Set(name, "?"); (err == nil) != slices.Contains([]string{"mode", "pack", "fusion"}, name) {
+			t.Errorf("%s is ?: %v", name, err)
+		}
+	}
+	given.Documents, given.Metadata = []string{"d"}, map[string]any{"k": true}
+	raw, err := json.Marshal(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inJSON map[string]any
+	if err := json.Unmarshal(raw, &inJSON); err != nil {
+		t.Fatal(err)
+	}
+	delete(inJSON, "documents")
+	delete(inJSON, "metadata")
+	names := retrieve.Names()
+	slices.Sort(names)
+	if diff := gocmp.Diff(slices.Sorted(maps.Keys(inJSON)), names); diff != "" {
+		t.Errorf("the names are not those in JSON (-JSON +names):\n%s", diff)
 	}
 }
 
 // FAULTS: infiniflow/ragflow 9482, 7019: settings that are silently not applied.
 func TestUnused(t *testing.T) {
-	names := []string{"boost", "candidates", "per_level", "leaves_only", "alpha", "fusion", "summary_weight", "budget"}
+	options := map[string]string{
+		"boost": "2", "candidates": "2", "per_level": "2", "leaves_only": "true", "alpha": "1", "fusion": "relative", "summary_weight": "1", "budget": "1",
+	}
 	for mode, want := range map[retrieve.Mode][]string{
-		retrieve.Collapsed: {"boost", "candidates", "per_level", "leaves_only", "fusion"},
-		retrieve.Boost:     {"per_level", "leaves_only", "fusion", "summary_weight"},
-		retrieve.Traversal: {"boost", "candidates", "alpha", "fusion"},
+		retrieve.Collapsed: {"boost", "candidates", "leaves_only", "per_level"},
+		retrieve.Boost:     {"leaves_only", "per_level", "summary_weight"},
+		retrieve.Traversal: {"alpha", "boost", "candidates", "fusion"},
 	} {
-		req := retrieve.NewRequest(corpusName, "q")
-		req.Mode = mode
-		if diff := gocmp.Diff(want, req.Unused(names...)); diff != "" {
+		var got []string
+		for _, name := range slices.Sorted(maps.Keys(options)) {
+			req := retrieve.Request{Corpus: corpusName, Query: "q", Options: retrieve.Options{Mode: &mode}}
+			if err := req.Set(name, options[name]); err != nil {
+				t.Fatal(err)
+			}
+			_, err := req.Settled()
+			var unused *retrieve.UnusedError
+			if errors.As(err, &unused) && unused.Option == name {
+				got = append(got, name)
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", mode, diff)
 		}
 	}
@@ -207,9 +259,9 @@ func TestStoreErrorsEndAQuery(t *testing.T) {
 	s := newSmallTree()
 	for method, change := range map[string]func(*retrieve.Request){
 		"Search":  func(r *retrieve.Request) {},
-		"Keyword": func(r *retrieve.Request) { r.Alpha = .5 },
-		"Get":     func(r *retrieve.Request) { r.Pack = retrieve.Coverage },
-		"Count":   func(r *retrieve.Request) { r.Mode = retrieve.Traversal },
+		"Keyword": func(r *retrieve.Request) { r.Alpha = new(.5) },
+		"Get":     func(r *retrieve.Request) { r.Pack = new(retrieve.Coverage) },
+		"Count":   func(r *retrieve.Request) { r.Mode = new(retrieve.Traversal) },
 	} {
 		w := newWorld(t, built(tree.ScopeCorpus, true), s.nodes()...)
 		req := everything()

@@ -25,7 +25,7 @@ func relevance(pool []*candidate, yard []int, width int, req *Request, weight fl
 		return
 	}
 	yard = yard[:min(width, len(yard))]
-	lifted := inContext(pool, pool[yard[len(yard)-1]].score, req.Context)
+	lifted := inContext(pool, pool[yard[len(yard)-1]].score, *req.Context)
 	measured := make([]float64, len(yard))
 	best := math.Inf(-1)
 	for i, at := range yard {
@@ -36,7 +36,7 @@ func relevance(pool []*candidate, yard []int, width int, req *Request, weight fl
 	for i, c := range pool {
 		c.parts.Relevance = 1
 		if spread > 0 {
-			c.parts.Relevance = min(1, math.Exp(req.Sharpness*(lifted[i]-best)/(4*spread)))
+			c.parts.Relevance = min(1, math.Exp(*req.Sharpness*(lifted[i]-best)/(4*spread)))
 		}
 		if !c.node.IsLeaf() {
 			c.parts.Relevance *= weight

@@ -13,6 +13,9 @@ import (
 type Config struct {
 	// SourceIDs caps the list of source leaves of each hit; 0 means 100.
 	SourceIDs int
+	// ByWords compares a query by its words alone unless it says otherwise, since the embedder is not the model that made the
+	// vectors of the corpora.
+	ByWords bool
 }
 
 // Validate reports the first value out of its range.
@@ -46,26 +49,37 @@ func New(cfg Config, nodes store.Store, corpora levels.Corpora, embedder llm.Emb
 // maxReruns bounds how often a query is run again because a generation was published while it ran.
 const maxReruns = 3
 
-// Retrieve answers a request. Errors that a caller may want to tell apart: *UsageError for a wrong request,
-// *EmbedderError when the configured embedder isn't that of the corpus (both are the asker's to mend), ErrUnknown
+// Retrieve answers a request. Errors that a caller may want to tell apart: *UsageError and *UnusedError for a wrong request,
+// *EmbedderError when the configured embedder isn't that of the corpus (all are the asker's to mend), ErrUnknown
 // and ErrEmpty for the corpus. A query that matches nothing is no error: the result has no hits.
 func (r *Retriever) Retrieve(ctx context.Context, req Request) (Result, error) {
 	var result Result
-	err := r.RetrieveAt(ctx, req, []int{req.Budget}, func(_ int, found Result) { result = found })
+	err := r.RetrieveAt(ctx, req, nil, func(_ int, found Result) { result = found })
 	if err != nil {
 		return Result{}, err
 	}
 	return result, nil
 }
 
-// RetrieveAt answers a request at several budgets instead of its own, as Retrieve answers each, and passes on every
-// answer with the place of its budget. What doesn't depend on the budget is found once.
-func (r *Retriever) RetrieveAt(ctx context.Context, req Request, budgets []int, each func(i int, result Result)) error {
+// RetrieveAt answers a request at several budgets instead of its own, or with nil at that, as Retrieve answers each, and passes
+// on every answer with the place of its budget. What doesn't depend on the budget is found once.
+func (r *Retriever) RetrieveAt(ctx context.Context, asked Request, budgets []int, each func(i int, result Result)) error {
+	req, err := asked.Settled()
+	if err != nil {
+		return err
+	}
+	if budgets == nil {
+		budgets = []int{*req.Budget}
+	}
 	for _, budget := range budgets {
-		req.Budget = budget
-		if err := req.Validate(); err != nil {
+		req.Budget = &budget
+		if err := req.validate(); err != nil {
 			return err
 		}
+	}
+	byWords := r.cfg.ByWords && asked.Alpha == nil && asked.Vector == nil && *req.Mode != Traversal
+	if byWords {
+		req.Alpha = new(0.0)
 	}
 	record, err := r.record(ctx, req.Corpus)
 	if err != nil {
@@ -79,6 +93,10 @@ func (r *Retriever) RetrieveAt(ctx context.Context, req Request, budgets []int, 
 	for i := 0; i < len(budgets) && err == nil; i++ {
 		var result Result
 		if s, result, err = s.settled(ctx, budgets[i]); err == nil {
+			if byWords {
+				result.Notes = append(result.Notes, fmt.Sprintf("corpus %s holds vectors that were brought along, and embeddings doesn't name their model: "+
+					"the query is compared by its words", req.Corpus))
+			}
 			each(i, result)
 		}
 	}
@@ -89,7 +107,7 @@ func (r *Retriever) RetrieveAt(ctx context.Context, req Request, budgets []int, 
 // which it returns.
 func (s *search) settled(ctx context.Context, budget int) (*search, Result, error) {
 	for rerun := 0; ; rerun++ {
-		s.req.Budget = budget
+		s.req.Budget = &budget
 		result, err := s.run(ctx)
 		if err != nil {
 			return s, result, fmt.Errorf("retrieve: corpus %s: %w", s.req.Corpus, err)

@@ -45,9 +45,7 @@ func sorted(ids ...tree.ID) []tree.ID {
 }
 
 func everything() retrieve.Request {
-	req := retrieve.NewRequest(corpusName, "anything")
-	req.Pack, req.Budget = retrieve.Similarity, 0
-	return req
+	return retrieve.Request{Corpus: corpusName, Query: "anything", Options: retrieve.Options{Pack: new(retrieve.Similarity), Budget: new(0)}}
 }
 
 func byID(hits []retrieve.Hit) map[tree.ID]retrieve.Hit {
@@ -115,7 +113,7 @@ func TestSummariesOnDeletedTextAreHeldBack(t *testing.T) {
 				w := newWorld(t, built(tree.ScopeCorpus, true), s.nodes()...)
 				r := w.Retriever()
 				req := everything()
-				req.Mode, req.Pack = mode, pack
+				req.Mode, req.Pack = new(mode), new(pack)
 				if _, err := r.Retrieve(t.Context(), req); err != nil { // remembers the sources
 					t.Fatal(err)
 				}
@@ -138,7 +136,7 @@ func TestSummariesOnDeletedTextAreHeldBack(t *testing.T) {
 				if len(result.Notes) != 1 && pack == retrieve.Similarity {
 					t.Errorf("%s, %s: notes are %q, want one", name, mode, result.Notes)
 				}
-				req.Stale = true
+				req.Stale = new(true)
 				if result, err = r.Retrieve(t.Context(), req); err != nil {
 					t.Fatal(err)
 				}
@@ -160,7 +158,7 @@ func TestHeldBackSummariesLeaveTheirRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := everything()
-	req.Budget = 4
+	req.Budget = new(4)
 	want := []tree.ID{s.leaves[0].ID, s.leaves[2].ID} // left, the second best, is stale
 	if diff := gocmp.Diff(want, retrievetest.Found(w.Retrieve(t, req).Hits)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -214,7 +212,7 @@ func TestKeepLeavesFalse(t *testing.T) {
 	w := newWorld(t, built(tree.ScopeDocument, false), s.nodes()...)
 	for _, mode := range retrieve.Modes() {
 		req := everything()
-		req.Mode = mode
+		req.Mode = new(mode)
 		for _, h := range w.Retrieve(t, req).Hits {
 			if h.Level == 0 {
 				t.Errorf("%s: a leaf was returned", mode)
@@ -226,7 +224,7 @@ func TestKeepLeavesFalse(t *testing.T) {
 	}
 	for name, change := range map[string]func(*retrieve.Request){
 		"max level": func(r *retrieve.Request) { r.MaxLevel = new(0) },
-		"leaves":    func(r *retrieve.Request) { r.Mode, r.LeavesOnly = retrieve.Traversal, true },
+		"leaves":    func(r *retrieve.Request) { r.Mode, r.LeavesOnly = new(retrieve.Traversal), new(true) },
 		"metadata":  func(r *retrieve.Request) { r.Metadata = map[string]any{"k": true} },
 	} {
 		req := everything()
@@ -243,7 +241,7 @@ func TestKeepLeavesFalse(t *testing.T) {
 func TestResultJSON(t *testing.T) {
 	s := newSmallTree()
 	req := everything()
-	req.Query, req.TopK = "what?", 1
+	req.Query, req.TopK = "what?", new(1)
 	raw, err := json.Marshal(newWorld(t, built(tree.ScopeCorpus, true), s.nodes()...).Retrieve(t, req))
 	if err != nil {
 		t.Fatal(err)
@@ -281,8 +279,8 @@ func TestResultJSON(t *testing.T) {
 func TestSummariesDoNotMoveLeaves(t *testing.T) {
 	for seed := range uint64(10) {
 		w := random(t, seed, 60)
-		req := retrieve.NewRequest(corpusName, "anything")
-		req.Budget = 90
+		req := retrieve.Request{Corpus: corpusName, Query: "anything"}
+		req.Budget, req.Alpha = new(90), new(1.0)
 		mixed := w.Retrieve(t, req)
 		leaves := 0
 		for _, h := range mixed.Hits {
@@ -304,8 +302,8 @@ func TestExplain(t *testing.T) {
 	s := newSmallTree()
 	copied := retrievetest.Summary("alpha one", retrievetest.At(0.88), s.leaves[0], s.leaves[1])
 	w := newWorld(t, built(tree.ScopeCorpus, true), append(s.nodes(), copied)...)
-	req := retrieve.NewRequest(corpusName, "anything")
-	req.Budget, req.Explain, req.MaxLevel = 8, true, new(1)
+	req := retrieve.Request{Corpus: corpusName, Query: "anything"}
+	req.Budget, req.Explain, req.MaxLevel, req.Alpha = new(8), new(true), new(1), new(1.0)
 	got := w.Retrieve(t, req).Explain
 	fates := map[tree.ID]retrieve.Explained{}
 	for _, e := range got.Candidates {
@@ -332,7 +330,7 @@ func TestExplain(t *testing.T) {
 	}
 
 	req = everything()
-	req.Mode, req.Boost, req.TopK, req.Explain = retrieve.Boost, 1.2, 1, true
+	req.Mode, req.Boost, req.TopK, req.Explain = new(retrieve.Boost), new(1.2), new(1), new(true)
 	got = w.Retrieve(t, req).Explain
 	if got.Lifted != 2 || got.Candidates[0].ID != copied.ID || got.Candidates[0].FetchedRank != 2 || got.Candidates[2].Fate != retrieve.TooMany {
 		t.Errorf("boost explains %+v", got)

@@ -54,13 +54,13 @@ func (s *search) run(ctx context.Context) (Result, error) {
 	}
 	result := Result{
 		Query: s.req.Query, Corpus: s.req.Corpus, Generation: s.record.Generation,
-		Mode: s.req.Mode, Pack: s.req.Pack, Hits: make([]Hit, 0, len(chosen)), Notes: s.notes(),
+		Mode: *s.req.Mode, Pack: *s.req.Pack, Hits: make([]Hit, 0, len(chosen)), Notes: s.notes(),
 	}
 	for _, c := range chosen {
 		result.Hits = append(result.Hits, s.hit(c))
 		result.Tokens += c.node.Tokens
 	}
-	if s.req.Explain {
+	if *s.req.Explain {
 		result.Explain, err = s.explain(ctx, pool)
 	}
 	return result, err
@@ -69,7 +69,7 @@ func (s *search) run(ctx context.Context) (Result, error) {
 // choose returns the candidates in order of score, and the hits among them. It doubles what is fetched as long as
 // the hits leave room for a node of mean size.
 func (s *search) choose(ctx context.Context) (found, chosen []*candidate, err error) {
-	if s.req.Mode == Traversal {
+	if *s.req.Mode == Traversal {
 		p, err := s.pool(0, func() (p pool, err error) {
 			p.candidates, err = s.traverse(ctx)
 			return p, err
@@ -83,8 +83,8 @@ func (s *search) choose(ctx context.Context) (found, chosen []*candidate, err er
 	for limit := s.firstLimit(); ; limit *= 2 {
 		wanted := limit
 		switch {
-		case s.req.Mode == Boost:
-			wanted *= s.req.Candidates
+		case *s.req.Mode == Boost:
+			wanted *= *s.req.Candidates
 		case s.leavesFirst():
 			wanted += limit / 2 // for the summaries among limit leaves
 		}
@@ -93,7 +93,7 @@ func (s *search) choose(ctx context.Context) (found, chosen []*candidate, err er
 			return nil, nil, err
 		}
 		s.boost(p.candidates)
-		chosen, err := s.packFresh(ctx, p.candidates, max(limit, s.req.Pool))
+		chosen, err := s.packFresh(ctx, p.candidates, max(limit, *s.req.Pool))
 		if err != nil || p.all || !s.hasRoom(p.candidates, chosen) {
 			return p.candidates, chosen, err
 		}
@@ -119,34 +119,34 @@ func (s *search) pool(wanted int, fetch func() (pool, error)) (pool, error) {
 
 // firstLimit is how many nodes are wanted to choose from.
 func (s *search) firstLimit() int {
-	if s.req.Mode == Boost && s.req.TopK > 0 {
-		return s.req.TopK // what is fetched beyond is Candidates' to say
+	if *s.req.Mode == Boost && *s.req.TopK > 0 {
+		return *s.req.TopK // what is fetched beyond is Candidates' to say
 	}
-	return max(s.req.Pool, s.req.TopK)
+	return max(*s.req.Pool, *s.req.TopK)
 }
 
 // hasRoom reports whether more candidates could fill the budget better.
 func (s *search) hasRoom(pool, chosen []*candidate) bool {
-	if s.req.TopK > 0 && len(chosen) >= s.req.TopK || len(pool) == 0 {
+	if *s.req.TopK > 0 && len(chosen) >= *s.req.TopK || len(pool) == 0 {
 		return false
 	}
-	return s.req.Budget == 0 || s.req.Budget-tokens(chosen) >= max(1, tokens(pool)/len(pool))
+	return *s.req.Budget == 0 || *s.req.Budget-tokens(chosen) >= max(1, tokens(pool)/len(pool))
 }
 
 // boost lifts the summaries of a pool, and sorts it again.
 func (s *search) boost(pool []*candidate) {
-	if s.req.Mode != Boost {
+	if *s.req.Mode != Boost {
 		return
 	}
 	for _, c := range pool {
 		if c.node.IsLeaf() {
 			continue
 		}
-		c.parts.Boost = s.req.Boost
+		c.parts.Boost = *s.req.Boost
 		if c.score < 0 {
-			c.score /= s.req.Boost
+			c.score /= *s.req.Boost
 		} else {
-			c.score *= s.req.Boost
+			c.score *= *s.req.Boost
 		}
 	}
 	sortCandidates(pool)
@@ -159,7 +159,7 @@ func (s *search) packFresh(ctx context.Context, pool []*candidate, limit int) ([
 		fresh := make([]*candidate, 0, len(pool))
 		for _, c := range pool {
 			c.fate, c.coveredBy, c.parts.Gain = Outside, nil, 0
-			if s.stale[c.node.ID] && !s.req.Stale {
+			if s.stale[c.node.ID] && !*s.req.Stale {
 				c.fate = Stale
 				continue
 			}
@@ -176,15 +176,15 @@ func (s *search) packFresh(ctx context.Context, pool []*candidate, limit int) ([
 		if err != nil {
 			return nil, err
 		}
-		if !again || s.req.Stale {
+		if !again || *s.req.Stale {
 			return slices.DeleteFunc(chosen, func(c *candidate) bool { return !c.loaded }), nil
 		}
 	}
 }
 
 func (s *search) pack(ctx context.Context, pool []*candidate, limit int) ([]*candidate, error) {
-	if s.req.Pack == Similarity {
-		return packSimilarity(pool, s.req.Budget, s.req.TopK), nil
+	if *s.req.Pack == Similarity {
+		return packSimilarity(pool, *s.req.Budget, *s.req.TopK), nil
 	}
 	seen := 0
 	for i, c := range pool {
@@ -201,16 +201,16 @@ func (s *search) pack(ctx context.Context, pool []*candidate, limit int) ([]*can
 	}
 	weight := 1.0
 	if s.leavesFirst() {
-		weight = s.req.SummaryWeight
+		weight = *s.req.SummaryWeight
 	}
 	yard := yardstick(pool, s.leavesFirst())
-	relevance(pool, yard, s.req.Pool, s.req, weight)
-	return packCoverage(newCover(pool, yard, s.vocabulary), s.req.Budget, s.req.TopK), nil
+	relevance(pool, yard, *s.req.Pool, s.req, weight)
+	return packCoverage(newCover(pool, yard, s.vocabulary), *s.req.Budget, *s.req.TopK), nil
 }
 
 // leavesFirst reports whether leaves have the first claim where coverage packs: in the modes that don't set out to
 // give summaries more room.
-func (s *search) leavesFirst() bool { return s.req.Mode != Blend && s.req.Mode != Boost }
+func (s *search) leavesFirst() bool { return *s.req.Mode != Blend && *s.req.Mode != Boost }
 
 // load reads texts and metadata. A node that is gone stays unloaded.
 func (s *search) load(ctx context.Context, cs []*candidate) error {
@@ -253,7 +253,7 @@ func (s *search) notes() []string {
 	var notes []string
 	if n := len(s.stale); n > 0 {
 		what := "left out until the next build"
-		if s.req.Stale {
+		if *s.req.Stale {
 			what = "returned all the same, as asked"
 		}
 		notes = append(notes, fmt.Sprintf("%d of the best summaries rest on text that was deleted or replaced since the build: %s", n, what))

@@ -29,12 +29,12 @@ func (s *search) traverse(ctx context.Context) ([]*candidate, error) {
 			return nil, err
 		}
 		sortCandidates(hand)
-		beam = hand[:min(s.req.PerLevel, len(hand))]
+		beam = hand[:min(*s.req.PerLevel, len(hand))]
 		won := 0
 		for _, c := range hand {
 			switch {
 			case !s.filter.Selects(&c.node):
-			case won < s.req.PerLevel:
+			case won < *s.req.PerLevel:
 				won++
 				winners = append(winners, c)
 			default:
@@ -101,7 +101,7 @@ func (s *search) rootsAt(ctx context.Context, shape *shape, f store.Filter) ([]t
 	if shape.parented == nil && f.MinLevel < shape.top {
 		return nil, nil
 	}
-	q := store.Query{Filter: f, Vector: s.vector, Limit: s.req.PerLevel, With: store.Fields{Vector: true, Metadata: true}}
+	q := store.Query{Filter: f, Vector: s.vector, Limit: *s.req.PerLevel, With: store.Fields{Vector: true, Metadata: true}}
 	for {
 		found, err := s.nodes.Search(ctx, s.req.Corpus, q)
 		if err != nil {
@@ -109,11 +109,11 @@ func (s *search) rootsAt(ctx context.Context, shape *shape, f store.Filter) ([]t
 		}
 		var roots []tree.Node
 		for _, h := range found {
-			if _, has := shape.parented[h.Node.ID]; !has && len(roots) < s.req.PerLevel {
+			if _, has := shape.parented[h.Node.ID]; !has && len(roots) < *s.req.PerLevel {
 				roots = append(roots, h.Node)
 			}
 		}
-		if len(roots) == s.req.PerLevel || len(found) < q.Limit {
+		if len(roots) == *s.req.PerLevel || len(found) < q.Limit {
 			return roots, nil
 		}
 		q.Limit *= 2

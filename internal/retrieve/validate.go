@@ -15,8 +15,8 @@ type UsageError struct {
 
 func (e *UsageError) Error() string { return strings.Join(e.Problems, "; ") }
 
-// Validate returns a *UsageError if a value is out of its range.
-func (r *Request) Validate() error {
+// validate returns a *UsageError if a value of a settled request is out of its range.
+func (r *Request) validate() error {
 	var bad problems
 	if r.Corpus == "" {
 		bad.add("no corpus is named")
@@ -24,31 +24,31 @@ func (r *Request) Validate() error {
 	if strings.TrimSpace(r.Query) == "" {
 		bad.add("the query is blank: ask something")
 	}
-	oneOf(&bad, "mode", r.Mode, Modes())
-	oneOf(&bad, "pack", r.Pack, Packs())
-	oneOf(&bad, "fusion", r.Fusion, Fusions())
-	atLeast(&bad, "budget", r.Budget, 0, " (0: no bound)")
-	atLeast(&bad, "top-k", r.TopK, 0, " (0: no bound)")
-	atLeast(&bad, "candidates", r.Candidates, 1, "")
-	atLeast(&bad, "per-level", r.PerLevel, 1, "")
-	atLeast(&bad, "pool", r.Pool, 1, "")
-	if !(r.Alpha >= 0 && r.Alpha <= 1) {
-		bad.add("alpha is %v: it must be between 0 (keywords alone) and 1 (vectors alone)", r.Alpha)
+	oneOf(&bad, "mode", *r.Mode, Modes())
+	oneOf(&bad, "pack", *r.Pack, Packs())
+	oneOf(&bad, "fusion", *r.Fusion, Fusions())
+	atLeast(&bad, "budget", *r.Budget, 0, " (0: no bound)")
+	atLeast(&bad, "top-k", *r.TopK, 0, " (0: no bound)")
+	atLeast(&bad, "candidates", *r.Candidates, 1, "")
+	atLeast(&bad, "per-level", *r.PerLevel, 1, "")
+	atLeast(&bad, "pool", *r.Pool, 1, "")
+	if !(*r.Alpha >= 0 && *r.Alpha <= 1) {
+		bad.add("alpha is %v: it must be between 0 (keywords alone) and 1 (vectors alone)", *r.Alpha)
 	}
-	if !(r.Boost > 0) || math.IsInf(r.Boost, 0) {
-		bad.add("boost is %v: it must be a finite number above 0", r.Boost)
+	if !(*r.Boost > 0) || math.IsInf(*r.Boost, 0) {
+		bad.add("boost is %v: it must be a finite number above 0", *r.Boost)
 	}
-	if !(r.Sharpness >= 0) || math.IsInf(r.Sharpness, 0) {
-		bad.add("sharpness is %v: it must be a finite number of at least 0", r.Sharpness)
+	if !(*r.Sharpness >= 0) || math.IsInf(*r.Sharpness, 0) {
+		bad.add("sharpness is %v: it must be a finite number of at least 0", *r.Sharpness)
 	}
-	if !(r.Context >= 0) || math.IsInf(r.Context, 0) {
-		bad.add("context is %v: it must be a finite number of at least 0", r.Context)
+	if !(*r.Context >= 0) || math.IsInf(*r.Context, 0) {
+		bad.add("context is %v: it must be a finite number of at least 0", *r.Context)
 	}
-	if !(r.SummaryWeight > 0) || math.IsInf(r.SummaryWeight, 0) {
-		bad.add("summary-weight is %v: it must be a finite number above 0", r.SummaryWeight)
+	if !(*r.SummaryWeight > 0) || math.IsInf(*r.SummaryWeight, 0) {
+		bad.add("summary-weight is %v: it must be a finite number above 0", *r.SummaryWeight)
 	}
-	if r.Mode == Traversal && r.Alpha != 1 {
-		bad.add("alpha is %v, but mode traversal compares vectors alone: leave alpha at 1 or choose another mode", r.Alpha)
+	if *r.Mode == Traversal && *r.Alpha != 1 {
+		bad.add("alpha is %v, but mode traversal compares vectors alone: leave alpha at 1 or choose another mode", *r.Alpha)
 	}
 	r.validateFilters(&bad)
 	for _, x := range r.Vector {
@@ -70,7 +70,7 @@ func (r *Request) validateFilters(bad *problems) {
 	if r.MinLevel != nil && r.MaxLevel != nil && *r.MinLevel > *r.MaxLevel {
 		bad.add("min-level %d is above max-level %d, so no node could be found", *r.MinLevel, *r.MaxLevel)
 	}
-	if r.LeavesOnly && r.MinLevel != nil && *r.MinLevel > 0 {
+	if *r.LeavesOnly && r.MinLevel != nil && *r.MinLevel > 0 {
 		bad.add("min-level %d shuts out the leaves that leaves-only asks for", *r.MinLevel)
 	}
 	for _, d := range r.Documents {

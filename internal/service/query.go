@@ -13,24 +13,23 @@ import (
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
-// Retriever returns one that embeds queries as the corpus was embedded. Nobody knows by name which model made vectors that
-// were brought along, so there the width must do. The built-in embedder surely isn't that model: byWords then says that
-// words should be compared and not vectors. Retrievers are shared, since they remember.
-func (s *Service) Retriever(record *levels.Corpus) (r *retrieve.Retriever, byWords bool) {
-	kind, embedder := "", s.deps.Embedder
-	byWords = record.Embedder == ingest.Given && s.cfg.LexicalEmbedder
+// retriever returns one that embeds queries as the corpus was embedded. Nobody knows by name which model made vectors that
+// were brought along, so there the width must do. The built-in embedder surely isn't that model, so words are compared then
+// and not vectors. Retrievers are shared, since they remember.
+func (s *Service) retriever(record *levels.Corpus) *retrieve.Retriever {
+	kind, cfg, embedder := "", retrieve.Config{}, s.deps.Embedder
 	switch {
-	case byWords:
-		kind, embedder = fmt.Sprint("words ", record.Width), givenEmbedder{llm.Lexical{Width: record.Width}}
+	case record.Embedder == ingest.Given && s.cfg.LexicalEmbedder:
+		kind, cfg.ByWords, embedder = fmt.Sprint("words ", record.Width), true, givenEmbedder{llm.Lexical{Width: record.Width}}
 	case record.Embedder == ingest.Given:
 		kind, embedder = "given", givenEmbedder{embedder}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.retrievers[kind] == nil {
-		s.retrievers[kind] = retrieve.New(retrieve.Config{}, s.deps.Store, s.deps.Corpora, embedder)
+		s.retrievers[kind] = retrieve.New(cfg, s.deps.Store, s.deps.Corpora, embedder)
 	}
-	return s.retrievers[kind], byWords
+	return s.retrievers[kind]
 }
 
 // givenEmbedder passes for the one that made the vectors which were brought along.
@@ -40,19 +39,15 @@ func (givenEmbedder) Name() string { return ingest.Given }
 
 // Query answers with hits.
 func (s *Service) Query(ctx context.Context, corpus string, q api.Query) (result retrieve.Result, err error) {
-	req, err := q.Request(corpus)
-	if err != nil {
-		return retrieve.Result{}, err
-	}
-	err = s.QueryAt(ctx, corpus, q, []int{req.Budget}, func(_ int, found retrieve.Result) { result = found })
+	err = s.QueryAt(ctx, corpus, q, nil, func(_ int, found retrieve.Result) { result = found })
 	return result, err
 }
 
 // QueryAt answers at several budgets instead of the query's own; see [retrieve.Retriever.RetrieveAt].
 func (s *Service) QueryAt(ctx context.Context, corpus string, q api.Query, budgets []int, each func(i int, result retrieve.Result)) (err error) {
-	req, err := q.Request(corpus)
-	if err != nil {
-		return err
+	req := retrieve.Request{Corpus: corpus, Query: q.Query, Vector: q.Vector, Options: q.Options}
+	if _, err := req.Settled(); err != nil {
+		return err // also where there is no such corpus
 	}
 	record, err := s.Record(ctx, corpus)
 	if err != nil {
@@ -64,18 +59,7 @@ func (s *Service) QueryAt(ctx context.Context, corpus string, q api.Query, budge
 		all := each
 		each = func(i int, result retrieve.Result) { hits = max(hits, len(result.Hits)); all(i, result) }
 	}
-	retriever, byWords := s.Retriever(record)
-	byWords = byWords && q.Alpha == nil && q.Vector == nil && req.Mode != retrieve.Traversal
-	if byWords {
-		req.Alpha = 0
-	}
-	return retriever.RetrieveAt(ctx, req, budgets, func(i int, result retrieve.Result) {
-		if byWords {
-			result.Notes = append(result.Notes, fmt.Sprintf("corpus %s holds vectors that were brought along, and embeddings doesn't name their model: "+
-				"the query is compared by its words", corpus))
-		}
-		each(i, result)
-	})
+	return s.retriever(record).RetrieveAt(ctx, req, budgets, each)
 }
 
 // Ask answers from what the query finds.

@@ -76,8 +76,7 @@ func (r *readers) readTrees(ctx context.Context) {
 
 // query asks for summaries: those that are found must all be of one generation.
 func (r *readers) query(ctx context.Context, question string) {
-	mode, unbounded, least := retrieve.Filter, 0, 1
-	q := api.Query{Query: question, Mode: &mode, MinLevel: &least, Budget: &unbounded}
+	q := api.Query{Query: question, Options: retrieve.Options{Mode: new(retrieve.Filter), MinLevel: new(1), Budget: new(0)}}
 	r.each(ctx, func(c *client.Client) {
 		found, err := c.Query(ctx, r.corpus, q)
 		if err != nil {

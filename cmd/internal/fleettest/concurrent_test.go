@@ -153,8 +153,8 @@ func (f *fleet) readTree(ctx context.Context, c *client.Client, want map[int]map
 
 // readQuery asks for all summaries, which must be those of one generation.
 func (f *fleet) readQuery(ctx context.Context, c *client.Client, want map[int]map[tree.ID]bool) (int, error) {
-	mode, unbounded, least := retrieve.Filter, 0, 1
-	found, err := c.Query(ctx, f.corpus, api.Query{Query: "violin and harbor", Mode: &mode, MinLevel: &least, Budget: &unbounded})
+	found, err := c.Query(ctx, f.corpus, api.Query{Query: "violin and harbor", Options: retrieve.Options{
+		Mode: new(retrieve.Filter), MinLevel: new(1), Budget: new(0)}})
 	if err != nil {
 		return 0, err
 	}

@@ -45,6 +45,10 @@ func byCosine(nodes []tree.Node) []scored {
 
 // referenceHits answers a request whose Pool is larger than the corpus.
 func referenceHits(t testing.TB, w *World, req retrieve.Request) []tree.ID {
+	req, err := req.Settled()
+	if err != nil {
+		t.Fatal(err)
+	}
 	f := store.AnyLevel()
 	if req.MinLevel != nil {
 		f.MinLevel = *req.MinLevel
@@ -55,24 +59,24 @@ func referenceHits(t testing.TB, w *World, req retrieve.Request) []tree.ID {
 	f.Documents, f.Metadata = req.Documents, req.Metadata
 	var pool []scored
 	switch {
-	case req.Mode == retrieve.Traversal:
+	case *req.Mode == retrieve.Traversal:
 		pool = referenceWalk(w, req, f)
-	case req.Alpha < 1:
+	case *req.Alpha < 1:
 		pool = referenceFusion(t, w, req, f)
 	default:
 		pool = byCosine(w.Visible(f))
 	}
-	if req.Mode != retrieve.Boost {
+	if *req.Mode != retrieve.Boost {
 		return referencePack(pool, req)
 	}
-	if req.TopK == 0 {
+	if *req.TopK == 0 {
 		return referencePack(referenceBoost(pool, req), req)
 	}
-	for limit := req.TopK; ; limit *= 2 {
-		fetched := pool[:min(len(pool), limit*req.Candidates)]
+	for limit := *req.TopK; ; limit *= 2 {
+		fetched := pool[:min(len(pool), limit*(*req.Candidates))]
 		hits := referencePack(referenceBoost(fetched, req), req)
-		room := req.Budget - tokensOf(fetched, hits)
-		if len(hits) == req.TopK || len(fetched) == len(pool) || room < tokensOf(fetched, nil)/len(fetched) {
+		room := *req.Budget - tokensOf(fetched, hits)
+		if len(hits) == *req.TopK || len(fetched) == len(pool) || room < tokensOf(fetched, nil)/len(fetched) {
 			return hits
 		}
 	}
@@ -83,9 +87,9 @@ func referenceBoost(pool []scored, req retrieve.Request) []scored {
 	pool = slices.Clone(pool)
 	for i := range pool {
 		if pool[i].Level > 0 && pool[i].score >= 0 {
-			pool[i].score *= req.Boost
+			pool[i].score *= *req.Boost
 		} else if pool[i].Level > 0 {
-			pool[i].score /= req.Boost
+			pool[i].score /= *req.Boost
 		}
 	}
 	sortScored(pool)
@@ -104,7 +108,7 @@ func tokensOf(nodes []scored, ids []tree.ID) int {
 }
 
 func referencePack(pool []scored, req retrieve.Request) []tree.ID {
-	if req.Pack == retrieve.Similarity {
+	if *req.Pack == retrieve.Similarity {
 		return referenceSimilarity(pool, req)
 	}
 	return referenceCoverage(pool, req)
@@ -129,19 +133,19 @@ func referenceWalk(w *World, req retrieve.Request, f store.Filter) []scored {
 		for _, n := range all {
 			if n.Level == level && (reachable[n.ID] || !hasParent[n.ID]) {
 				hand = append(hand, n)
-				if f.Selects(&n) && !(req.LeavesOnly && level > 0) {
+				if f.Selects(&n) && !(*req.LeavesOnly && level > 0) {
 					allowed = append(allowed, n)
 				}
 			}
 		}
 		best := byCosine(hand)
-		for _, n := range best[:min(req.PerLevel, len(best))] {
+		for _, n := range best[:min(*req.PerLevel, len(best))] {
 			for _, c := range n.Children {
 				reachable[c] = true
 			}
 		}
 		won := byCosine(allowed)
-		winners = append(winners, won[:min(req.PerLevel, len(won))]...)
+		winners = append(winners, won[:min(*req.PerLevel, len(won))]...)
 	}
 	sortScored(winners)
 	return winners
@@ -157,7 +161,7 @@ func referenceFusion(t testing.TB, w *World, req retrieve.Request, f store.Filte
 	// What 0 and 1 are for Relative: of all nodes, or of the leaves where these come first.
 	nearest, farthest, words := math.Inf(-1), math.Inf(1), 0.0
 	leaves := func(level int) bool {
-		return level == 0 || req.Pack == retrieve.Similarity || req.Mode == retrieve.Blend || req.Mode == retrieve.Boost || f.MinLevel > 0
+		return level == 0 || *req.Pack == retrieve.Similarity || *req.Mode == retrieve.Blend || *req.Mode == retrieve.Boost || f.MinLevel > 0
 	}
 	for _, n := range near {
 		if leaves(n.Level) {
@@ -175,24 +179,24 @@ func referenceFusion(t testing.TB, w *World, req retrieve.Request, f store.Filte
 	total := map[tree.ID]float64{}
 	for i, n := range near {
 		part := 61 / float64(60+i+1)
-		if req.Fusion == retrieve.Relative {
+		if *req.Fusion == retrieve.Relative {
 			part = max(0, (n.score-farthest)/(nearest-farthest))
 		}
-		total[n.ID] += req.Alpha * part
+		total[n.ID] += *req.Alpha * part
 	}
 	for i, h := range worded {
 		part := 61 / float64(60+i+1)
-		if req.Fusion == retrieve.Relative {
+		if *req.Fusion == retrieve.Relative {
 			part = h.Score / words
 		}
-		if req.Alpha == 0 {
+		if *req.Alpha == 0 {
 			part = h.Score
 		}
-		total[h.Node.ID] += (1 - req.Alpha) * part
+		total[h.Node.ID] += (1 - *req.Alpha) * part
 	}
 	var out []scored
 	for _, n := range near {
-		if score := total[n.ID]; score > 0 || req.Alpha > 0 {
+		if score := total[n.ID]; score > 0 || *req.Alpha > 0 {
 			n.score = score
 			out = append(out, n)
 		}
@@ -204,7 +208,7 @@ func referenceFusion(t testing.TB, w *World, req retrieve.Request, f store.Filte
 func referenceSimilarity(pool []scored, req retrieve.Request) []tree.ID {
 	out, used := []tree.ID{}, 0
 	for _, n := range pool {
-		if (req.TopK == 0 || len(out) < req.TopK) && (req.Budget == 0 || used+n.Tokens <= req.Budget) {
+		if (*req.TopK == 0 || len(out) < *req.TopK) && (*req.Budget == 0 || used+n.Tokens <= *req.Budget) {
 			used += n.Tokens
 			out = append(out, n.ID)
 		}
@@ -214,7 +218,7 @@ func referenceSimilarity(pool []scored, req retrieve.Request) []tree.ID {
 
 // referenceCoverage computes every gain at every step, from the chosen nodes alone.
 func referenceCoverage(pool []scored, req retrieve.Request) []tree.ID {
-	equal := req.Mode == retrieve.Blend || req.Mode == retrieve.Boost
+	equal := *req.Mode == retrieve.Blend || *req.Mode == retrieve.Boost
 	var yard []int // what all is measured by
 	for i, n := range pool {
 		if n.Level == 0 {
@@ -236,7 +240,7 @@ func referenceCoverage(pool []scored, req retrieve.Request) []tree.ID {
 				height = max(height, m.score-pool[yard[len(yard)-1]].score)
 			}
 		}
-		score[i] += req.Context * height
+		score[i] += *req.Context * height
 	}
 	mean, variance, best := 0.0, 0.0, math.Inf(-1)
 	for _, i := range yard {
@@ -251,10 +255,10 @@ func referenceCoverage(pool []scored, req retrieve.Request) []tree.ID {
 	for i, n := range pool {
 		relevance[i] = 1
 		if variance > 0 {
-			relevance[i] = min(1, math.Exp(req.Sharpness*(score[i]-best)/(4*math.Sqrt(variance))))
+			relevance[i] = min(1, math.Exp(*req.Sharpness*(score[i]-best)/(4*math.Sqrt(variance))))
 		}
 		if n.Level > 0 && !equal {
-			relevance[i] *= req.SummaryWeight
+			relevance[i] *= *req.SummaryWeight
 		}
 		for _, word := range distinct(n.Text) {
 			holders[word] = append(holders[word], i)
@@ -276,10 +280,10 @@ func referenceCoverage(pool []scored, req retrieve.Request) []tree.ID {
 	}
 	var chosen []scored
 	var places []int
-	for used := 0; req.TopK == 0 || len(chosen) < req.TopK; {
+	for used := 0; *req.TopK == 0 || len(chosen) < *req.TopK; {
 		best, bestGain := -1, 1e-12
 		for i, n := range pool {
-			if slices.Contains(places, i) || req.Budget > 0 && used+n.Tokens > req.Budget {
+			if slices.Contains(places, i) || *req.Budget > 0 && used+n.Tokens > *req.Budget {
 				continue
 			}
 			gain := 0.0
@@ -293,11 +297,11 @@ func referenceCoverage(pool []scored, req retrieve.Request) []tree.ID {
 				gain += weight[word] * max(0, relevance[i]-covered)
 			}
 			price := 0.0
-			if req.Budget > 0 {
-				price += float64(n.Tokens) / float64(req.Budget)
+			if *req.Budget > 0 {
+				price += float64(n.Tokens) / float64(*req.Budget)
 			}
-			if req.TopK > 0 {
-				price += 1 / float64(req.TopK)
+			if *req.TopK > 0 {
+				price += 1 / float64(*req.TopK)
 			}
 			if price == 0 {
 				price = float64(n.Tokens)

@@ -50,42 +50,65 @@ func (s suite) same(what string, want, got any) {
 }
 
 // Shapes are requests of every kind, by name.
-func Shapes() map[string]func(*retrieve.Request) {
-	type request = retrieve.Request
+func Shapes() map[string]func(*retrieve.Options) {
+	type request = retrieve.Options
 	x := map[string]any{"kind": "x"}
 	return map[string]func(*request){
 		"collapsed":            func(r *request) {},
-		"collapsed, top 3":     func(r *request) { r.TopK = 3 },
-		"collapsed, no budget": func(r *request) { r.Budget, r.TopK = 0, 5 },
-		"no bound at all":      func(r *request) { r.Budget = 0 },
-		"blend":                func(r *request) { r.Mode = retrieve.Blend },
-		"boost":                func(r *request) { r.Mode, r.Boost = retrieve.Boost, 1.4 },
-		"boost down":           func(r *request) { r.Mode, r.Boost = retrieve.Boost, 0.5 },
-		"boost, top 4":         func(r *request) { r.Mode, r.Boost, r.TopK = retrieve.Boost, 1.4, 4 },
-		"boost, top 4, as is":  func(r *request) { r.Mode, r.Boost, r.TopK, r.Candidates = retrieve.Boost, 1.4, 4, 1 },
-		"boost and filter":     func(r *request) { r.Mode, r.Boost, r.MaxLevel = retrieve.Boost, 1.2, new(1) },
-		"boost, filter, top 4": func(r *request) {
-			r.Mode, r.Boost, r.MinLevel, r.MaxLevel, r.TopK = retrieve.Boost, 1.3, new(0), new(1), 4
+		"collapsed, top 3":     func(r *request) { r.TopK = new(3) },
+		"collapsed, no budget": func(r *request) { r.Budget, r.TopK = new(0), new(5) },
+		"no bound at all":      func(r *request) { r.Budget = new(0) },
+		"blend":                func(r *request) { r.Mode = new(retrieve.Blend) },
+		"boost":                func(r *request) { r.Mode, r.Boost = new(retrieve.Boost), new(1.4) },
+		"boost down":           func(r *request) { r.Mode, r.Boost = new(retrieve.Boost), new(0.5) },
+		"boost, top 4":         func(r *request) { r.Mode, r.Boost, r.TopK = new(retrieve.Boost), new(1.4), new(4) },
+		"boost, top 4, as is": func(r *request) {
+			r.Mode, r.Boost, r.TopK, r.Candidates = new(retrieve.Boost), new(1.4), new(4), new(1)
 		},
-		"filter":                 func(r *request) { r.Mode, r.MinLevel = retrieve.Filter, new(1) },
-		"filter, one level":      func(r *request) { r.Mode, r.MinLevel, r.MaxLevel = retrieve.Filter, new(1), new(1) },
-		"leaves":                 func(r *request) { r.MaxLevel = new(0) },
-		"document":               func(r *request) { r.Documents = []string{"d1", "d3"} },
-		"metadata":               func(r *request) { r.Metadata = x },
-		"document and metadata":  func(r *request) { r.Documents, r.Metadata = []string{"d2"}, x },
-		"nothing matches":        func(r *request) { r.Documents = []string{"elsewhere"} },
-		"traversal":              func(r *request) { r.Mode, r.PerLevel = retrieve.Traversal, 3 },
-		"traversal to leaves":    func(r *request) { r.Mode, r.PerLevel, r.LeavesOnly = retrieve.Traversal, 2, true },
-		"traversal, filter":      func(r *request) { r.Mode, r.PerLevel, r.MinLevel = retrieve.Traversal, 2, new(1) },
-		"traversal, document":    func(r *request) { r.Mode, r.PerLevel, r.Documents = retrieve.Traversal, 3, []string{"d1"} },
-		"traversal, metadata":    func(r *request) { r.Mode, r.Metadata = retrieve.Traversal, x },
-		"hybrid":                 func(r *request) { r.Alpha = .7 },
-		"hybrid, document":       func(r *request) { r.Alpha, r.Documents = .7, []string{"d1"} },
-		"hybrid by rank":         func(r *request) { r.Alpha, r.Fusion = .5, retrieve.Reciprocal },
-		"keywords":               func(r *request) { r.Alpha = 0 },
-		"hybrid, filter, blend":  func(r *request) { r.Mode, r.Alpha, r.MaxLevel = retrieve.Blend, .4, new(0) },
-		"hybrid, boost, by rank": func(r *request) { r.Mode, r.Boost, r.Alpha, r.Fusion = retrieve.Boost, 1.3, .6, retrieve.Reciprocal },
+		"boost and filter": func(r *request) { r.Mode, r.Boost, r.MaxLevel = new(retrieve.Boost), new(1.2), new(1) },
+		"boost, filter, top 4": func(r *request) {
+			r.Mode, r.Boost, r.MinLevel, r.MaxLevel, r.TopK = new(retrieve.Boost), new(1.3), new(0), new(1), new(4)
+		},
+		"filter":                func(r *request) { r.Mode, r.MinLevel = new(retrieve.Filter), new(1) },
+		"filter, one level":     func(r *request) { r.Mode, r.MinLevel, r.MaxLevel = new(retrieve.Filter), new(1), new(1) },
+		"leaves":                func(r *request) { r.MaxLevel = new(0) },
+		"document":              func(r *request) { r.Documents = []string{"d1", "d3"} },
+		"metadata":              func(r *request) { r.Metadata = x },
+		"document and metadata": func(r *request) { r.Documents, r.Metadata = []string{"d2"}, x },
+		"nothing matches":       func(r *request) { r.Documents = []string{"elsewhere"} },
+		"traversal":             func(r *request) { r.Mode, r.PerLevel = new(retrieve.Traversal), new(3) },
+		"traversal to leaves":   func(r *request) { r.Mode, r.PerLevel, r.LeavesOnly = new(retrieve.Traversal), new(2), new(true) },
+		"traversal, filter":     func(r *request) { r.Mode, r.PerLevel, r.MinLevel = new(retrieve.Traversal), new(2), new(1) },
+		"traversal, document":   func(r *request) { r.Mode, r.PerLevel, r.Documents = new(retrieve.Traversal), new(3), []string{"d1"} },
+		"traversal, metadata":   func(r *request) { r.Mode, r.Metadata = new(retrieve.Traversal), x },
+		"hybrid":                func(r *request) { r.Alpha = new(.7) },
+		"hybrid, document":      func(r *request) { r.Alpha, r.Documents = new(.7), []string{"d1"} },
+		"hybrid by rank":        func(r *request) { r.Alpha, r.Fusion = new(.5), new(retrieve.Reciprocal) },
+		"keywords":              func(r *request) { r.Alpha = new(0.0) },
+		"hybrid, filter, blend": func(r *request) { r.Mode, r.Alpha, r.MaxLevel = new(retrieve.Blend), new(.4), new(0) },
+		"hybrid, boost, by rank": func(r *request) {
+			r.Mode, r.Boost, r.Alpha, r.Fusion = new(retrieve.Boost), new(1.3), new(.6), new(retrieve.Reciprocal)
+		},
 	}
+}
+
+// shaped is a request with a pool and a way to pack, where these have an effect. It compares vectors alone unless its shape says
+// otherwise.
+func (w *World) shaped(query string, pool int, pack retrieve.Pack, shape func(*retrieve.Options)) retrieve.Request {
+	req := w.Request(query)
+	req.Pack = &pack
+	shape(&req.Options)
+	settled, err := req.Settled()
+	if err != nil {
+		panic(err)
+	}
+	if *settled.Mode != retrieve.Traversal {
+		req.Pool = &pool
+		if req.Alpha == nil {
+			req.Alpha = new(1.0)
+		}
+	}
+	return req
 }
 
 // modesAgree compares ids and their order with an answer by brute force.
@@ -95,10 +118,8 @@ func modesAgree(s suite) {
 		for name, change := range Shapes() {
 			for _, pack := range retrieve.Packs() {
 				for _, budget := range []int{25, 120, 100000} {
-					req := w.Request("w3 w17 w40 unheard")
-					req.Pool, req.Budget, req.Pack = 1000, budget, pack
-					change(&req)
-					s.same(fmt.Sprintf("seed %d, %s, %s, budget %d", seed, name, pack, req.Budget),
+					req := w.shaped("w3 w17 w40 unheard", 1000, pack, func(o *retrieve.Options) { o.Budget = &budget; change(o) })
+					s.same(fmt.Sprintf("seed %d, %s, %s, budget %d", seed, name, pack, *req.Budget),
 						referenceHits(s, w, req), Found(w.Retrieve(s, req).Hits))
 				}
 			}
@@ -116,9 +137,8 @@ func budgetsTogether(s suite) {
 	w.Changed() // some summaries are stale
 	for name, change := range Shapes() {
 		for _, pack := range retrieve.Packs() {
-			req := w.Request("w3 w17 w40 unheard")
-			req.Pool, req.Pack, req.Explain = 20, pack, true
-			change(&req)
+			req := w.shaped("w3 w17 w40 unheard", 20, pack, change)
+			req.Explain = new(true)
 			var got []retrieve.Result
 			err := w.Retriever().RetrieveAt(s.Context(), req, budgets, func(i int, r retrieve.Result) {
 				if i != len(got) {
@@ -130,7 +150,7 @@ func budgetsTogether(s suite) {
 				s.Fatalf("%s, %s: %d answers, %v", name, pack, len(got), err)
 			}
 			for i, budget := range budgets {
-				req.Budget = budget
+				req.Budget = new(budget)
 				s.same(fmt.Sprintf("%s, %s, budget %d", name, pack, budget), w.Retrieve(s, req), got[i])
 			}
 		}
@@ -153,7 +173,7 @@ func everyRoot(s suite) {
 		w.Changed()
 		for _, perLevel := range []int{1, 3, 50} {
 			req := w.Request("fresh")
-			req.Mode, req.PerLevel, req.Pack, req.Budget = retrieve.Traversal, perLevel, retrieve.Similarity, 0
+			req.Mode, req.PerLevel, req.Pack, req.Budget = new(retrieve.Traversal), new(perLevel), new(retrieve.Similarity), new(0)
 			s.same(fmt.Sprintf("seed %d, per level %d", seed, perLevel), referenceHits(s, w, req), Found(w.Retrieve(s, req).Hits))
 		}
 	}
@@ -167,7 +187,7 @@ func overfetchMatters(s suite) {
 	w := New(s, s.store, Built(s.corpus, tree.ScopeCorpus, true), append(leaves, lifted)...)
 	for candidates, want := range map[int]tree.ID{1: leaves[0].ID, 3: lifted.ID} {
 		req := w.Request("anything")
-		req.Pack, req.Mode, req.Boost, req.TopK, req.Candidates = retrieve.Similarity, retrieve.Boost, 1.2, 1, candidates
+		req.Pack, req.Mode, req.Boost, req.TopK, req.Candidates = new(retrieve.Similarity), new(retrieve.Boost), new(1.2), new(1), new(candidates)
 		s.same(fmt.Sprintf("candidates %d", candidates), []tree.ID{want}, Found(w.Retrieve(s, req).Hits))
 	}
 }
@@ -185,7 +205,7 @@ func manyDocuments(s suite) {
 	w := New(s, s.store, Built(s.corpus, tree.ScopeCorpus, true), leaves...)
 	for pack, want := range map[retrieve.Pack]int{retrieve.Similarity: 1, retrieve.Coverage: 5} {
 		req := w.Request("birds")
-		req.Pack, req.Budget = pack, 36
+		req.Pack, req.Budget, req.Alpha = new(pack), new(36), new(1.0)
 		documents := map[string]bool{}
 		for _, h := range w.Retrieve(s, req).Hits {
 			documents[h.DocumentIDs[0]] = true
@@ -213,9 +233,9 @@ func rareWord(s suite) {
 	}
 	w := New(s, s.store, Built(s.corpus, tree.ScopeCorpus, true), leaves...)
 	for _, i := range rare {
-		for _, alpha := range []float64{0, retrieve.DefaultAlpha(retrieve.Collapsed, retrieve.Coverage)} {
+		for _, alpha := range []float64{0, *retrieve.Defaults().Alpha} {
 			req := w.Request(fmt.Sprint("leaf ", i))
-			req.Alpha, req.Budget = alpha, 20
+			req.Alpha, req.Budget = new(alpha), new(20)
 			got := w.Retrieve(s, req)
 			if len(got.Hits) != 10 || got.Hits[0].ID != leaves[i].ID {
 				s.Errorf("%q, alpha %v: %d hits, the best is %q", req.Query, alpha, len(got.Hits), got.Hits[0].Text)
@@ -234,7 +254,7 @@ func chinese(s suite) {
 	for query, want := range map[string]int{"早期症状": 0, "什么是所有权？": 1, "猫头鹰": 2, "rust": 1} {
 		for _, alpha := range []float64{0, .7} {
 			req := w.Request(query)
-			req.Alpha = alpha
+			req.Alpha = new(alpha)
 			if got := w.Retrieve(s, req); len(got.Hits) == 0 || got.Hits[0].ID != leaves[want].ID {
 				s.Errorf("%q, alpha %v: hits are %+v, want %q first", query, alpha, got.Hits, texts[want])
 			}
@@ -251,9 +271,7 @@ func documentFilter(s suite) {
 	}
 	for name, change := range Shapes() {
 		for _, pack := range retrieve.Packs() {
-			req := w.Request("w1 OR w2")
-			req.Pack = pack
-			change(&req)
+			req := w.shaped("w1 OR w2", 150, pack, change)
 			req.Documents = []string{"d2"}
 			result := w.Retrieve(s, req)
 			for _, h := range result.Hits {
@@ -261,7 +279,7 @@ func documentFilter(s suite) {
 					s.Errorf("%s, %s: a hit comes from %v", name, pack, h.DocumentIDs)
 				}
 			}
-			if req.MinLevel == nil && req.Mode != retrieve.Traversal && len(result.Hits) == 0 {
+			if req.MinLevel == nil && req.Pool != nil && len(result.Hits) == 0 {
 				s.Errorf("%s, %s: nothing of the document is found", name, pack)
 			}
 		}
@@ -280,9 +298,7 @@ func deletedDocument(s suite) {
 		w := s.random(uint64(i), 60)
 		retriever := w.Retriever()
 		for _, change := range Shapes() { // it remembers what it can
-			req := w.Request("w1 w2 w3")
-			change(&req)
-			if _, err := retriever.Retrieve(s.Context(), req); err != nil {
+			if _, err := retriever.Retrieve(s.Context(), w.shaped("w1 w2 w3", 150, retrieve.Coverage, change)); err != nil {
 				s.Fatal(err)
 			}
 		}
@@ -300,10 +316,7 @@ func deletedDocument(s suite) {
 		w.Changed()
 		for name, change := range Shapes() {
 			for _, pack := range retrieve.Packs() {
-				req := w.Request("w1 w2 w3")
-				req.Pack = pack
-				change(&req)
-				result, err := retriever.Retrieve(s.Context(), req)
+				result, err := retriever.Retrieve(s.Context(), w.shaped("w1 w2 w3", 150, pack, change))
 				if err != nil {
 					s.Fatal(err)
 				}

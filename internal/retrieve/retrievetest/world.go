@@ -122,7 +122,7 @@ func (w *World) Retriever() *retrieve.Retriever {
 
 // Request is the default one to the world's corpus.
 func (w *World) Request(query string) retrieve.Request {
-	return retrieve.NewRequest(w.Record.Name, query)
+	return retrieve.Request{Corpus: w.Record.Name, Query: query}
 }
 
 // Retrieve answers a request by a new retriever.
