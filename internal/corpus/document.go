@@ -70,7 +70,8 @@ const (
 	SkipBlank     = "blank"             // a file or row whose text is only white space
 	SkipExtension = "unknown extension" // a file found in a folder that no reader is for
 	SkipSpecial   = "not a file"        // a device, a pipe, a link to a folder
-	SkipRepeated  = "named twice"       // a file that was read already
+	SkipLink      = "a link out of the folder"
+	SkipRepeated  = "named twice" // a file that was read already
 )
 
 // Unit scales a vector to length 1 in place. A vector that is empty, not finite or all zero is an error.

@@ -47,6 +47,9 @@ type file struct {
 	path   string // as named or found
 	id     string
 	format format
+	// within and rel say where a file lies that was found: a folder that was named, and the way down from it, both without links. It
+	// is opened so that nothing that is put in its place meanwhile leads out. Empty for one that was named itself.
+	within, rel string
 }
 
 // Read calls yield with every document under the paths, in the order of paths and, in a folder, of names. Files and folders
@@ -82,7 +85,7 @@ func CountRows(ctx context.Context, paths []string, opts Options) (int, error) {
 		}
 		src := io.NopCloser(opts.Stdin)
 		if f.path != "-" {
-			if src, err = open(f.path); err != nil {
+			if src, err = f.open(); err != nil {
 				continue // Read reports it
 			}
 		}
@@ -146,9 +149,9 @@ func find(ctx context.Context, paths []string, opts Options) ([]file, error) {
 		case err != nil:
 			return nil, fmt.Errorf("corpus: %w", err)
 		case info.IsDir():
-			err = walk(ctx, path, opts, func(p string) error { return f.add(p, false) })
+			err = walk(ctx, path, opts, f.add)
 		case info.Mode().IsRegular():
-			err = f.add(path, true)
+			err = f.add(file{path: path})
 		default:
 			return nil, fmt.Errorf("corpus: %s is neither a file nor a folder; to read from a pipe, name -", path)
 		}
@@ -167,7 +170,8 @@ type finder struct {
 }
 
 // add adds a file if there is a reader for it. One that was named and not found in a folder should have one.
-func (f *finder) add(path string, named bool) error {
+func (f *finder) add(x file) error {
+	path, named := x.path, x.within == ""
 	format, ok := classify(path)
 	switch {
 	case !ok && named:
@@ -189,7 +193,8 @@ func (f *finder) add(path string, named bool) error {
 	if err != nil {
 		return fmt.Errorf("corpus: %w", err)
 	}
-	f.take(file{path: path, id: id, format: format}, abs)
+	x.id, x.format = id, format
+	f.take(x, abs)
 	return nil
 }
 
@@ -203,12 +208,25 @@ func (f *finder) take(x file, key string) {
 	f.files = append(f.files, x)
 }
 
-// walk calls add with the files under a folder, sorted. A folder or file that can't be looked at is a problem of its own.
-func walk(ctx context.Context, root string, opts Options, add func(string) error) error {
-	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+// walk calls add with the files under a folder, sorted. A folder or file that can't be looked at is a problem of its own. The folder
+// may be a link: it was named. Links in it are followed to files within it, and no further.
+func walk(ctx context.Context, root string, opts Options, add func(file) error) error {
+	real, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return fmt.Errorf("corpus: %w", err)
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return fmt.Errorf("corpus: %w", err)
+	}
+	return filepath.WalkDir(real, func(at string, entry fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		rel, relErr := filepath.Rel(real, at)
+		if relErr != nil {
+			return fmt.Errorf("corpus: %w", relErr)
+		}
+		path := filepath.Join(root, rel)
 		if err != nil {
 			opts.Problem(Problem{Source: path, Error: cause(err)})
 			if entry != nil && entry.IsDir() {
@@ -216,28 +234,54 @@ func walk(ctx context.Context, root string, opts Options, add func(string) error
 			}
 			return nil
 		}
-		hidden := strings.HasPrefix(entry.Name(), ".") && path != root
+		hidden := strings.HasPrefix(entry.Name(), ".") && at != real
 		switch mode := entry.Type(); {
 		case hidden && entry.IsDir():
 			return fs.SkipDir
 		case hidden, entry.IsDir():
 			return nil
 		case mode&fs.ModeSymlink != 0:
-			info, err := os.Stat(path)
+			target, reason, err := follow(real, at)
 			if err != nil {
 				opts.Problem(Problem{Source: path, Error: cause(err)})
 				return nil
 			}
-			if !info.Mode().IsRegular() { // a link to a folder could lead in circles
-				opts.skip(SkipSpecial)
+			if reason != "" {
+				opts.skip(reason)
 				return nil
 			}
+			rel = target
 		case !mode.IsRegular():
 			opts.skip(SkipSpecial)
 			return nil
 		}
-		return add(path)
+		return add(file{path: path, within: real, rel: rel})
 	})
+}
+
+// follow returns where a link in a folder leads, as the way down from the folder, or the reason for which it isn't followed.
+func follow(folder, link string) (rel, reason string, err error) {
+	info, err := os.Stat(link)
+	if err != nil {
+		return "", "", err
+	}
+	target, err := filepath.EvalSymlinks(link)
+	if err != nil {
+		return "", "", err
+	}
+	rel, err = filepath.Rel(folder, target)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", SkipLink, nil
+	}
+	for part := range strings.SplitSeq(filepath.ToSlash(rel), "/") {
+		if strings.HasPrefix(part, ".") && part != "." { // what is passed over isn't read under another name
+			return "", SkipLink, nil
+		}
+	}
+	if !info.Mode().IsRegular() { // a link to a folder could lead in circles
+		return "", SkipSpecial, nil
+	}
+	return rel, "", nil
 }
 
 func (o Options) skip(reason string) {

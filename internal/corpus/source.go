@@ -55,7 +55,7 @@ func (r *reader) file(f file) error {
 		}
 		return r.rows(f, r.opts.Stdin)
 	}
-	src, err := open(f.path)
+	src, err := f.open()
 	if err != nil {
 		r.problem(f.path, 0, errors.New(cause(err)), f.id)
 		return nil
@@ -201,12 +201,12 @@ func (l *lineReader) next() ([]byte, error) {
 }
 
 // open opens a file and unpacks it.
-func open(path string) (io.ReadCloser, error) {
-	f, err := os.Open(path)
+func (x file) open() (io.ReadCloser, error) {
+	f, err := x.openPacked()
 	if err != nil {
 		return nil, err
 	}
-	switch strings.ToLower(filepath.Ext(path)) {
+	switch strings.ToLower(filepath.Ext(x.path)) {
 	case ".gz":
 		z, err := gzip.NewReader(f)
 		if err != nil {
@@ -223,6 +223,13 @@ func open(path string) (io.ReadCloser, error) {
 		return unpacked{z, func() error { z.Close(); return f.Close() }}, nil
 	}
 	return f, nil
+}
+
+func (x file) openPacked() (*os.File, error) {
+	if x.within == "" {
+		return os.Open(x.path)
+	}
+	return os.OpenInRoot(x.within, x.rel)
 }
 
 // unpacked reads what a decompressor makes of a file, and closes both.
