@@ -29,9 +29,9 @@ func main() { os.Exit(daemon.Main(program, os.Args[1:], os.Environ(), os.Stdout,
 var program = daemon.Program{
 	Name: "coordinator", About: "plans builds, keeps their barriers and publishes trees", Version: version,
 	Shown:  []string{"queue.url", "state.url", "store.url", "server.listen", "build.schedule", "build.time-zone"},
-	Listen: func(c *config.Config) string { return c.Server.Listen },
-	Early:  server.Starting,
-	Serve:  serve,
+	Listen: func(c *config.Config) string { return c.Server.Listen }, ListenKey: "server.listen",
+	Early: server.Starting,
+	Serve: serve,
 }
 
 func serve(ctx context.Context, d *daemon.Daemon) error {

@@ -22,8 +22,8 @@ func main() { os.Exit(daemon.Main(program, os.Args[1:], os.Environ(), os.Stdout,
 var program = daemon.Program{
 	Name: "worker", About: "takes tasks from the queue and writes summaries", Version: version,
 	Shown:  []string{"queue.url", "state.url", "store.url", "build.slots", "worker.listen", "worker.grace"},
-	Listen: func(c *config.Config) string { return c.Worker.Listen },
-	Serve:  serve,
+	Listen: func(c *config.Config) string { return c.Worker.Listen }, ListenKey: "worker.listen",
+	Serve: serve,
 }
 
 func serve(ctx context.Context, d *daemon.Daemon) error {

@@ -131,6 +131,8 @@ type Build struct {
 	Slots int `key:"slots"`
 	// MaxAttempts is how often a task may fail before it is buried, at least 1.
 	MaxAttempts int `key:"max_attempts"`
+	// TaskTimeout bounds all work on one summary, waits for endpoints included, at least 1s. After it the attempt has failed.
+	TaskTimeout time.Duration `key:"task_timeout"`
 	// MaxBuried is the share of a level's tasks that may be buried and the level go on without them, 0 to 1. With 0 the
 	// build stops as degraded, keeps all it has, and `aerie retry --failed` goes on.
 	MaxBuried float64 `key:"max_buried"`
@@ -268,7 +270,7 @@ func Default() *Config {
 			Provider: "lexical", BatchItems: 64, BatchTokens: 8192, Timeout: 120 * time.Second,
 		},
 		Build: Build{
-			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, MinChunks: 5, Slots: 8, MaxAttempts: 5,
+			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, MinChunks: 5, Slots: 8, MaxAttempts: 5, TaskTimeout: time.Hour,
 			TimeZone: "UTC",
 		},
 		Queue:     Queue{Replicas: 1, AckWait: 60 * time.Second, MaxInHand: 1024},

@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 		"embeddings.provider": "lexical", "embeddings.batch_items": "64", "embeddings.batch_tokens": "8192",
 		"embeddings.query_prefix": `""`, "embeddings.passage_prefix": `""`,
 		"build.scope": "corpus", "build.keep_leaves": "true", "build.growth_threshold": "0.1", "build.min_chunks": "5",
-		"build.max_depth": "0", "build.slots": "8", "build.max_attempts": "5", "build.max_tokens": "0",
+		"build.max_depth": "0", "build.slots": "8", "build.max_attempts": "5", "build.task_timeout": "3600s", "build.max_tokens": "0",
 		"build.max_cost": "0", "build.prices": "{}", "build.schedule": `""`, "build.time_zone": "UTC",
 		"limits.requests_per_minute": "0", "limits.input_tokens_per_minute": "0", "limits.output_tokens_per_minute": "0",
 		"queue.url": `""`, "state.url": `""`, "store.url": `""`, "store.compat": "[]",
@@ -141,7 +141,7 @@ func TestEveryKeyFromEverywhere(t *testing.T) {
 		"queue.url": "nats://h:4222", "state.url": "redis://h:6379", "store.url": "https://h", "store.grpc_url": "h:50051",
 		"store.compat": `["helix","llama_index"]`, "server.listen": "0.0.0.0:1", "server.url": "http://h:7744",
 		"queue.replicas": "3", "queue.ack_wait": "9s", "queue.max_in_hand": "99", "state.user": "u", "store.tenant": "t", "store.consistency": "ALL",
-		"build.max_buried": "0.25", "server.lease": "8s", "worker.listen": ":2", "worker.grace": "5s", "telemetry.otlp_endpoint": "http://h:4318", "telemetry.trace_ratio": "0.25", "summaries.timeout": "5s", "embeddings.timeout": "6s",
+		"build.max_buried": "0.25", "build.task_timeout": "7s", "server.lease": "8s", "worker.listen": ":2", "worker.grace": "5s", "telemetry.otlp_endpoint": "http://h:4318", "telemetry.trace_ratio": "0.25", "summaries.timeout": "5s", "embeddings.timeout": "6s",
 	}
 	env, flags := []string{}, map[string]Flag{}
 	root := map[string]any{}

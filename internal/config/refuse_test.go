@@ -71,6 +71,7 @@ func TestRefused(t *testing.T) {
 		{"build: {max_depth: -1}", []string{"build.max_depth is -1", "0 (no limit) or more"}},
 		{"build: {slots: 0}", []string{"build.slots is 0", "from 1"}},
 		{"build: {max_attempts: 0}", []string{"build.max_attempts is 0", "at least 1"}},
+		{"build: {task_timeout: 1ms}", []string{"build.task_timeout is 1ms", "at least 1s"}},
 		{"build: {max_tokens: -1}", []string{"build.max_tokens is -1", "0 (no budget) or more"}},
 		{"build: {max_cost: -0.5}", []string{"build.max_cost is -0.5", "or more"}},
 		{"build: {max_cost: 1}\nsummaries: " + openai + "}", []string{"build.max_cost is 1", `price of "m"`}},

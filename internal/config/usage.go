@@ -52,6 +52,7 @@ var usage = map[string]string{
 	"build.max_depth":        "highest level; 0: until a level can't be usefully split",
 	"build.slots":            "calls at a time in one process",
 	"build.max_attempts":     "failures of one task before it is buried",
+	"build.task_timeout":     "most time for one summary, waits included; then the attempt has failed",
 	"build.max_buried":       "share of a level's tasks that may be buried and the level go on; 0: the build stops as degraded",
 	"build.max_tokens":       "budget of one build; 0: none",
 	"build.max_cost":         "budget of one build in the currency of prices; 0: none",

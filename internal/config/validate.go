@@ -131,6 +131,7 @@ func (c *Config) validateBuild() error {
 		atLeast("build.min_chunks", b.MinChunks, 2),
 		notNegative("build.max_depth", b.MaxDepth, "no limit"),
 		atLeast("build.max_attempts", b.MaxAttempts, 1),
+		atLeastDuration("build.task_timeout", b.TaskTimeout, time.Second),
 		share("build.max_buried", b.MaxBuried),
 		notNegative("build.max_tokens", b.MaxTokens, "no budget"),
 		notNegative("build.max_cost", b.MaxCost, "no budget"),

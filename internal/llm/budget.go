@@ -133,7 +133,7 @@ func (b *LocalBudget) Reserve(ctx context.Context, id string, most Charge) error
 		b.mu.Unlock()
 		sleep(ctx, 0, changed)
 		b.mu.Lock()
-		if err := ctx.Err(); err != nil {
+		if err := WaitErr(ctx); err != nil {
 			return err
 		}
 	}

@@ -217,6 +217,9 @@ func (e *Embeddings) ask(ctx context.Context, texts []string, tokens, attempts i
 			if time.Since(throttled)+call.RetryAfter > longestThrottle {
 				return nil, err
 			}
+			if err := WaitErr(ctx); err != nil {
+				return nil, err
+			}
 			continue
 		case call.parameter == "encoding_format" && e.dropFormat():
 			continue
@@ -233,6 +236,9 @@ func (e *Embeddings) ask(ctx context.Context, texts []string, tokens, attempts i
 		}
 		e.deps.Log.Debug("embeddings are asked for again", "endpoint", e.to.name, "try", tries, "error", err)
 		sleep(ctx, backoff(tries, e.deps.Jitter), nil)
+		if err := WaitErr(ctx); err != nil {
+			return nil, err
+		}
 		tries++
 	}
 }

@@ -32,7 +32,7 @@ type Permit interface{ Done(Outcome) }
 // Limiter keeps calls within the limits of an endpoint, for everything that shares it: one process, or a fleet.
 type Limiter interface {
 	// Acquire waits until a call to an endpoint may be made, and takes its need from every limit at once. The only
-	// errors are those of ctx, and of a limiter that keeps its state elsewhere.
+	// errors are those of ctx, ErrLeaving where it would have to wait, and those of a limiter that keeps its state elsewhere.
 	Acquire(ctx context.Context, endpoint string, need Need) (Permit, error)
 	// Waiting says what calls are waiting for, for people: "endpoint http://127.0.0.1:8000/v1: 429 until 02:14:05".
 	Waiting() []string
@@ -152,6 +152,9 @@ func (l *LocalLimiter) Acquire(ctx context.Context, endpoint string, need Need) 
 			g.inFlight++
 			return &permit{l: l, g: g, need: need, start: now}, nil
 		}
+		if err := WaitErr(ctx); err != nil {
+			return nil, err
+		}
 		wait := at.Sub(now)
 		if wait > 0 {
 			wait += l.spread(wait)
@@ -168,7 +171,7 @@ func (l *LocalLimiter) spread(wait time.Duration) time.Duration {
 	return time.Duration(l.cfg.Jitter() * float64(min(wait/10, time.Second)))
 }
 
-// sleep waits for a time, or for a change: whichever is given and comes first. It ends with ctx.
+// sleep waits for a time, or for a change: whichever is given and comes first. It ends with ctx, and when who waits is leaving.
 func sleep(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
 	if wait <= 0 && changed == nil {
 		return
@@ -181,6 +184,7 @@ func sleep(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
 	}
 	select {
 	case <-ctx.Done():
+	case <-Leaving(ctx):
 	case <-timer:
 	case <-changed:
 	}

@@ -60,6 +60,9 @@ func (p *Patient) Complete(ctx context.Context, req Request) (Reply, error) {
 			if time.Since(throttled)+e.RetryAfter > longestThrottle {
 				return Reply{}, err
 			}
+			if err := WaitErr(ctx); err != nil {
+				return Reply{}, err
+			}
 			continue // the limiter holds the next one back
 		case Transient, Unreachable:
 			p.deps.Stats.Failed.Add(1)
@@ -75,6 +78,9 @@ func (p *Patient) Complete(ctx context.Context, req Request) (Reply, error) {
 		throttled = time.Time{}
 		p.deps.Log.Debug("a call failed and is made again", "endpoint", p.endpoint, "try", tries, "error", err)
 		sleep(ctx, backoff(tries, p.deps.Jitter), nil)
+		if err := WaitErr(ctx); err != nil {
+			return Reply{}, err
+		}
 		tries++
 	}
 }

@@ -107,7 +107,7 @@ func (b *Budget) reserve(ctx context.Context, id string, most llm.Charge) error 
 			return over(n[0], n[1], n[2], n[3], tokens, cost)
 		}
 		// Calls under way hold what is left.
-		if err := b.s.pause(ctx, look); err != nil {
+		if err := b.s.hold(ctx, look); err != nil {
 			return err
 		}
 	}

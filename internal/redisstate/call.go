@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/llm"
 )
 
 // Errors of a State, besides those of the ports.
@@ -68,7 +69,17 @@ func (s *State) try(ctx context.Context, call func(context.Context) error) error
 }
 
 // pause waits for a time; it ends early with ctx or the State.
-func (s *State) pause(ctx context.Context, d time.Duration) error {
+func (s *State) pause(ctx context.Context, d time.Duration) error { return s.rest(ctx, d, nil) }
+
+// hold is pause for a call to a model, which is given back while it only waits.
+func (s *State) hold(ctx context.Context, d time.Duration) error {
+	if err := llm.WaitErr(ctx); err != nil {
+		return err
+	}
+	return s.rest(ctx, d, llm.Leaving(ctx))
+}
+
+func (s *State) rest(ctx context.Context, d time.Duration, leaving <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -76,6 +87,8 @@ func (s *State) pause(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	case <-s.closed:
 		return ErrClosed
+	case <-leaving:
+		return llm.ErrLeaving
 	case <-timer.C:
 		return nil
 	}

@@ -107,10 +107,8 @@ func (l *Limiter) Acquire(ctx context.Context, endpoint string, need llm.Need) (
 	n := l.lane(endpoint)
 	l.note(func() { n.waiting++ })
 	defer l.note(func() { n.waiting-- })
-	select {
-	case n.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := n.takeTurn(ctx); err != nil {
+		return nil, err
 	}
 	defer func() { <-n.turn }()
 
@@ -127,6 +125,22 @@ func (l *Limiter) Acquire(ctx context.Context, endpoint string, need llm.Need) (
 		return nil, err
 	}
 	return p, nil
+}
+
+// takeTurn waits until no other call of this process waits before this one.
+func (n *lane) takeTurn(ctx context.Context) error {
+	select {
+	case n.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case n.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+	case <-llm.Leaving(ctx):
+	}
+	return llm.WaitErr(ctx)
 }
 
 // take asks Redis until the call is let through.
@@ -149,7 +163,7 @@ func (l *Limiter) take(ctx context.Context, n *lane, p *permit) error {
 		l.note(func() { n.until, n.why = time.Now().Add(wait), out.text(2) })
 		// Processes that were told the same moment come back spread over a part of the wait.
 		wait += time.Duration(l.cfg.Jitter() * float64(min(wait/10, time.Second)))
-		if err := l.s.pause(ctx, min(wait, longestPoll)); err != nil {
+		if err := l.s.hold(ctx, min(wait, longestPoll)); err != nil {
 			return err
 		}
 	}

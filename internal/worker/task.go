@@ -21,8 +21,8 @@ import (
 type delivery struct {
 	queue.Delivery
 	task  queue.Task
-	begun bool // an attempt was counted
-	end   End  // as far as it is known
+	begun atomic.Bool // an attempt was counted
+	end   End         // as far as it is known; of whoever settles
 	lost  atomic.Bool
 }
 
@@ -45,12 +45,13 @@ func (w *Worker) settle(work context.Context, q queue.Delivery) {
 		d.end.Took, d.end.LeaseLost = time.Since(taken), d.lost.Load()
 		w.deps.Observer.Settled(observed, &d.task, d.end)
 	}()
-	ctx, cancel := context.WithTimeout(observed, w.cfg.TaskTimeout)
+	ctx, cancel := context.WithTimeoutCause(observed, w.cfg.TaskTimeout, &late{w.cfg.TaskTimeout})
 	defer cancel()
 	stopBeating := w.beat(ctx, cancel, d)
-	err := w.attempt(ctx, d)
+	outcome, err := w.bounded(ctx, d)
 	stopBeating() // joined before settling: a late heartbeat must not revive a settled task
 	if err == nil {
+		d.end.Outcome = outcome
 		return
 	}
 	// What is to be said of the task must still be said when the worker is shutting down.
@@ -87,53 +88,47 @@ func (w *Worker) beat(ctx context.Context, cancel context.CancelFunc, d *deliver
 }
 
 // attempt does everything for one task, and acks it. Each step may have been done before.
-func (w *Worker) attempt(ctx context.Context, d *delivery) error {
+func (w *Worker) attempt(ctx context.Context, d *delivery, held *holding) (Outcome, error) {
 	t := &d.task
 	if t.Recipe != w.cfg.Recipe {
-		return &mismatch{t.Recipe, w.cfg.Recipe}
+		return "", &mismatch{t.Recipe, w.cfg.Recipe}
 	}
 	nodes, err := w.deps.Store.Get(ctx, t.Corpus, []tree.ID{t.ID}, store.Fields{})
 	if err != nil {
-		return &dependency{fmt.Errorf("looking the node up: %w", err)}
+		return "", &dependency{fmt.Errorf("looking the node up: %w", err)}
 	}
 	if len(nodes) > 0 {
-		d.end.Outcome = Reused
-		return w.finish(ctx, d, mapreduce.Usage{Reused: 1})
+		return Reused, w.finish(ctx, d, mapreduce.Usage{Reused: 1})
 	}
 	if err := w.check(ctx, t); err != nil {
-		return err
+		return "", err
 	}
 	// The place comes before the attempt: one that waits while another runs alone, and may end the process, has not begun.
-	places := int64(1)
-	if err := w.places.Acquire(ctx, places); err != nil {
-		return err
+	if err := held.take(ctx, w.places, 1); err != nil {
+		return "", err
 	}
-	defer func() { w.places.Release(places) }()
 	alone, err := w.begin(ctx, d)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if alone {
 		// So it is with a suspect that waits for another one.
 		if err := w.takeBack(ctx, d); err != nil {
-			return err
+			return "", err
 		}
-		w.places.Release(places)
-		places = 0
-		if err := w.places.Acquire(ctx, int64(w.cfg.hands())); err != nil {
-			return err
+		held.give(w.places)
+		if err := held.take(ctx, w.places, int64(w.cfg.hands())); err != nil {
+			return "", err
 		}
-		places = int64(w.cfg.hands())
 		if _, err := w.begin(ctx, d); err != nil {
-			return err
+			return "", err
 		}
 	}
-	usage, err := w.make(ctx, t)
+	usage, err := w.make(ctx, t, held)
 	if err != nil {
-		return err
+		return "", err
 	}
-	d.end.Outcome = Done
-	return w.finish(ctx, d, usage)
+	return Done, w.finish(ctx, d, usage)
 }
 
 // begin counts the attempt, and says whether the task must run alone.
@@ -142,7 +137,7 @@ func (w *Worker) begin(ctx context.Context, d *delivery) (alone bool, err error)
 	if err != nil {
 		return false, &dependency{fmt.Errorf("counting the attempt: %w", err)}
 	}
-	d.begun = true
+	d.begun.Store(true)
 	died := n.Started - n.Failed - n.Returned - 1
 	const blamed = 2 // attempts alone that a task may end with its process
 	switch {
@@ -159,12 +154,12 @@ func (w *Worker) takeBack(ctx context.Context, d *delivery) error {
 	if _, err := w.deps.Journal.End(ctx, d.task.Build, d.task.ID, false); err != nil {
 		return &dependency{fmt.Errorf("taking the attempt back: %w", err)}
 	}
-	d.begun = false
+	d.begun.Store(false)
 	return nil
 }
 
 // make summarizes the children and writes the node.
-func (w *Worker) make(ctx context.Context, t *queue.Task) (mapreduce.Usage, error) {
+func (w *Worker) make(ctx context.Context, t *queue.Task, held *holding) (mapreduce.Usage, error) {
 	children, err := w.children(ctx, t)
 	if err != nil {
 		return mapreduce.Usage{}, err
@@ -175,11 +170,11 @@ func (w *Worker) make(ctx context.Context, t *queue.Task) (mapreduce.Usage, erro
 	}
 	reduce := w.cfg.Reduce
 	reduce.Build = t.Build
-	if err := w.slots.Acquire(ctx, 1); err != nil {
+	if err := held.takeSlot(ctx, w.slots); err != nil {
 		return mapreduce.Usage{}, err
 	}
 	answer, err := mapreduce.Summarize(ctx, w.deps.Summarizer, reduce, passages)
-	w.slots.Release(1) // the answer is in the journal: what follows costs no call
+	held.give(w.slots) // the answer is in the journal: what follows costs no call
 	if err != nil {
 		return mapreduce.Usage{}, fmt.Errorf("summarizing: %w", err)
 	}
@@ -295,7 +290,7 @@ func (w *Worker) conclude(ctx, work context.Context, d *delivery, err error) {
 		w.giveBack(ctx, d, 30*time.Second)
 	case errors.As(err, &rests):
 		w.giveBack(ctx, d, rests.after())
-	case work.Err() != nil, d.lost.Load(): // the end of the work is not the task's fault
+	case work.Err() != nil, d.lost.Load(), errors.Is(err, llm.ErrLeaving), errors.Is(err, errQueued): // the end of the work is not the task's fault
 		w.giveBack(ctx, d, 0)
 	case errors.Is(err, llm.ErrBudget):
 		w.stop(ctx, t, levels.Stop{Status: levels.Paused, Cause: levels.CauseBudget, Sentence: levels.SentenceBudget + err.Error()})
@@ -362,7 +357,7 @@ func (w *Worker) fail(ctx context.Context, d *delivery, err error) {
 
 // giveBack returns a task whose attempt doesn't count.
 func (w *Worker) giveBack(ctx context.Context, d *delivery, after time.Duration) {
-	if d.begun {
+	if d.begun.Load() {
 		if err := w.takeBack(ctx, d); err != nil {
 			w.deps.Log.WarnContext(ctx, "an attempt that doesn't count still does", "task", d.task.ID, "error", err)
 		}

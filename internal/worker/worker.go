@@ -8,8 +8,10 @@
 //
 // # Lifetimes
 //
-// A worker has two contexts: when Run's ends it stops taking tasks; tasks in hand may still finish within
-// [Config.Grace]. What is left then is given back at once. A lost lease cancels the task's work.
+// A worker has two contexts: when Run's ends it stops taking tasks, and what only waits for an endpoint is given back at once; other
+// tasks in hand may still finish within [Config.Grace]. What is left then is given back. A lost lease cancels the task's work.
+// Work that doesn't notice the end of its context, such as a call of a client that ignores it, is left behind after
+// [Config.HardEnd]: the task is settled without it, and neither a slot nor Run waits for it.
 //
 // # Attempts
 //
@@ -54,8 +56,11 @@ type Config struct {
 	Heartbeat time.Duration
 	// Grace is the time to finish what is in hand when Run's context ends; 0 means none.
 	Grace time.Duration
-	// TaskTimeout bounds all work on one delivery; 0 means an hour.
+	// TaskTimeout bounds all work on one delivery, waits for endpoints included; 0 means an hour.
 	TaskTimeout time.Duration
+	// HardEnd is how long work whose context has ended may take to notice. After it the task is settled without that work, and the
+	// places that it had are free again. 0 means 10 s.
+	HardEnd time.Duration
 	// Patience is how long an endpoint may be unreachable before the build is asked to pause, once it has
 	// answered; before the first answer it is a tenth of it. 0 means 10 min.
 	Patience time.Duration
@@ -127,6 +132,9 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if cfg.TaskTimeout == 0 {
 		cfg.TaskTimeout = time.Hour
 	}
+	if cfg.HardEnd == 0 {
+		cfg.HardEnd = 10 * time.Second
+	}
 	if cfg.Patience == 0 {
 		cfg.Patience = 10 * time.Minute
 	}
@@ -152,7 +160,7 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 // Run takes tasks until ctx ends, then finishes what is in hand within the grace period, gives the rest back, and
 // returns nil.
 func (w *Worker) Run(ctx context.Context) error {
-	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	work, stop := context.WithCancel(llm.WithLeaving(context.WithoutCancel(ctx), ctx.Done()))
 	defer stop()
 	var hands sync.WaitGroup
 	for range w.cfg.hands() {

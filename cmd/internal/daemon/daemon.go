@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -37,8 +38,9 @@ type Program struct {
 	Version string
 	// Shown are the config keys that help lists as flags; all keys are taken.
 	Shown []string
-	// Listen returns where probes and metrics are served; "" is nowhere.
-	Listen func(*config.Config) string
+	// Listen returns where probes and metrics are served; "" is nowhere. ListenKey is the key that says so.
+	Listen    func(*config.Config) string
+	ListenKey string
 	// Early, if not nil, stands round what answers until Serve has set a handler of its own: clients that come early must not take it
 	// for the whole.
 	Early func(http.Handler) http.Handler
@@ -183,7 +185,7 @@ func (d *Daemon) Handle(h http.Handler) { d.handler.Store(&h) }
 func (d *Daemon) listen(ctx context.Context, address string) (end func(), err error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listening at %s: %w", address, err)
+		return nil, d.unheard(address, err)
 	}
 	server := &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*d.handler.Load()).ServeHTTP(w, r) }),
@@ -206,6 +208,41 @@ func (d *Daemon) listen(ctx context.Context, address string) (end func(), err er
 		}
 		<-ended
 	}, nil
+}
+
+// unheard is the error of an address that can't be listened at. It names the key and, where another process has the address, one
+// that is free.
+func (d *Daemon) unheard(address string, err error) error {
+	key, ok := config.Lookup(d.ListenKey)
+	if !ok {
+		return fmt.Errorf("listening at %s: %w", address, err)
+	}
+	hint := fmt.Sprintf("--%s chooses another address", key.Flag())
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = errors.New("another process listens there")
+		if free := freeBeside(address); free != "" {
+			hint = fmt.Sprintf("give this one an address of its own, such as --%s %s", key.Flag(), free)
+		}
+	}
+	return api.Usagef(hint, "%s is %s: %w; %s", key.Name, address, err, hint)
+}
+
+// freeBeside returns an address of the same host at which nobody listens now: one of the next ports; "" if they are all taken.
+func freeBeside(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	n, numErr := strconv.Atoi(port)
+	if err != nil || numErr != nil {
+		return ""
+	}
+	const tries = 20
+	for i := 2; i < tries; i++ { // the next one is the other daemon's
+		beside := net.JoinHostPort(host, strconv.Itoa(n+i))
+		if l, err := net.Listen("tcp", beside); err == nil {
+			_ = l.Close()
+			return beside
+		}
+	}
+	return ""
 }
 
 // Connect opens the fleet's places, and tries again while a server can't be reached. Any other error is the

@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -280,5 +283,76 @@ func TestChecks(t *testing.T) {
 	checks := Checks(&wire.Places{Checks: []wire.Check{{Name: "nats", Ask: func(context.Context) error { return away }}}})
 	if len(checks) != 1 || checks[0].Name != "nats" || !errors.Is(checks[0].Ask(t.Context()), away) {
 		t.Errorf("%+v", checks)
+	}
+}
+
+// TestA28AddressInUse: a daemon whose address is taken names the key's flag and an address that is free, and with that it starts.
+func TestA28AddressInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, key := range []string{"server.listen", "worker.listen"} {
+		p := program("", func(ctx context.Context, _ *Daemon) error { <-ctx.Done(); return nil })
+		p.ListenKey = key
+		p.Listen = func(c *config.Config) string {
+			return map[string]string{"server.listen": c.Server.Listen, "worker.listen": c.Worker.Listen}[key]
+		}
+		flag := "--" + strings.ReplaceAll(key, ".", "-")
+		var log bytes.Buffer
+		if exit := Main(p, append([]string{flag, taken.Addr().String()}, places...), nil, io.Discard, &log); exit != api.ExitUsage {
+			t.Errorf("exit %d: %s", exit, &log)
+		}
+		advice := regexp.MustCompile(flag + ` (127\.0\.0\.1:\d+)`).FindStringSubmatch(log.String())
+		if advice == nil || !strings.Contains(log.String(), key+" is "+taken.Addr().String()) {
+			t.Fatalf("the log says %s", &log)
+		}
+		r := start(t, p, flag, advice[1])
+		if at := r.line("listening")["address"]; at != advice[1] {
+			t.Errorf("it listens at %v", at)
+		}
+		if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		r.line("stopped")
+		if exit := <-r.exit; exit != api.ExitDone {
+			t.Errorf("exit %d", exit)
+		}
+	}
+}
+
+// TestA28ReadmesFleet: the daemons of README's fleet, started line by line on one machine, have each an address of their own.
+func TestA28ReadmesFleet(t *testing.T) {
+	text, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir(".stack", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(".stack/aerie.yaml", []byte("queue: {url: \"nats://127.0.0.1:1\"}\nstate: {url: \"redis://127.0.0.1:1\"}\nstore: {url: \"http://127.0.0.1:1\"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	started := map[string]int{}
+	at := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^bin/(coordinator|worker) +(.*?) *&`).FindAllStringSubmatch(string(text), -1) {
+		cfg, _, err := Program{Name: m[1]}.parse(strings.Fields(m[2]), nil, io.Discard)
+		if err != nil {
+			t.Fatalf("%s: %v", m[0], err)
+		}
+		address := cfg.Server.Listen
+		if m[1] == "worker" {
+			address = cfg.Worker.Listen
+		}
+		if at[address] {
+			t.Errorf("%s: %s is taken by a line above", m[0], address)
+		}
+		at[address] = true
+		started[m[1]]++
+	}
+	if started["coordinator"] < 2 || started["worker"] < 2 {
+		t.Errorf("README starts %v", started)
 	}
 }

@@ -26,7 +26,7 @@ func (p *Places) Worker(m *Models, more func(*worker.Deps)) (*worker.Worker, err
 // WorkerConfig is what the configuration says of a worker.
 func WorkerConfig(cfg *config.Config, m *Models, heartbeat time.Duration) worker.Config {
 	return worker.Config{
-		Slots: cfg.Build.Slots, MaxAttempts: cfg.Build.MaxAttempts, Recipe: m.Recipe, Reduce: m.Reduce, Grace: cfg.Worker.Grace, Heartbeat: heartbeat,
+		Slots: cfg.Build.Slots, MaxAttempts: cfg.Build.MaxAttempts, TaskTimeout: cfg.Build.TaskTimeout, Recipe: m.Recipe, Reduce: m.Reduce, Grace: cfg.Worker.Grace, Heartbeat: heartbeat,
 	}
 }
 
