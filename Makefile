@@ -13,7 +13,9 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # The Go race detector needs a C compiler; everything else builds without one.
 RACE := CGO_ENABLED=1 $(GO) test -race
-STATICCHECK := $(GO) tool -modfile=tools/go.mod staticcheck
+LINTER := $(GO) tool -modfile=tools/go.mod
+# What only tests call is dead, but in the packages that are there for tests.
+FOR_TESTS := ^internal/([a-z/]*test|clustering/golden)/
 
 .PHONY: help
 help: ## print this help
@@ -82,11 +84,16 @@ format: need-go ## rewrite the code in the standard form
 	gofmt -w $$(git ls-files '*.go')
 
 .PHONY: lint
-lint: need-go ## format, vet and staticcheck, without changing anything
+lint: need-go ## format, vet, staticcheck, dead code and unused parameters, without changing anything
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	  if [ -n "$$unformatted" ]; then echo "not in the standard form (make format):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	$(GO) vet ./... && $(GO) vet -tags stack ./...
-	$(STATICCHECK) -tags stack ./...
+	$(LINTER) staticcheck -tags stack ./...
+	@dead=$$($(LINTER) deadcode -tags stack ./...) || exit 1; dead=$$(grep -vE '$(FOR_TESTS)' <<<"$$dead"); \
+	  if [ -n "$$dead" ]; then echo "nothing calls these but tests:" >&2; echo "$$dead" >&2; exit 1; fi
+	@dead=$$($(LINTER) deadcode -tags stack -test ./...) || exit 1; \
+	  if [ -n "$$dead" ]; then echo "nothing calls these:" >&2; echo "$$dead" >&2; exit 1; fi
+	GOFLAGS=-tags=stack $(LINTER) unparam ./...
 
 .PHONY: bench
 bench: build ## what clustering takes here, in one table; ROWS=1000000 and VECTORS=file.npy measure others

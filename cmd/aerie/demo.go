@@ -141,7 +141,7 @@ func (c *cli) demoAsk(ctx context.Context, h *home, result *demoResult) error {
 
 // step says what the demo does next; in JSON only its result is printed.
 func (c *cli) step(format string, args ...any) {
-	c.show(func(w io.Writer) { fmt.Fprintf(w, "%s\n", paint(c.colored(c.out), "1", fmt.Sprintf(format, args...))) })
+	c.show(func(w io.Writer) { fmt.Fprintf(w, "%s\n", bold(c.colored(c.out), fmt.Sprintf(format, args...))) })
 }
 
 func (c *cli) show(write func(io.Writer)) {

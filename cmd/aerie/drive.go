@@ -339,7 +339,7 @@ func (h *home) follow(ctx context.Context, who string) (report coordinator.Repor
 		case state.Build != first.build:
 			return report, false, nil
 		case state.Resting():
-			return h.reportOf(ctx, state)
+			return h.reportOf(state)
 		default:
 			if now, err := h.look(ctx); err == nil && !now.alive {
 				return report, false, nil
@@ -348,7 +348,7 @@ func (h *home) follow(ctx context.Context, who string) (report coordinator.Repor
 	}
 }
 
-func (h *home) reportOf(ctx context.Context, state *levels.State) (coordinator.Report, bool, error) {
+func (h *home) reportOf(state *levels.State) (coordinator.Report, bool, error) {
 	m, err := h.models(nil)
 	if err != nil {
 		return coordinator.Report{}, false, err

@@ -165,7 +165,7 @@ func (p *outliner) fill(ctx context.Context, trees api.Trees) error {
 		return err
 	}
 	for _, l := range p.lines {
-		p.b.WriteString(l.prefix + paint(p.bold && l.node != nil, "1", l.head))
+		p.b.WriteString(l.prefix + bold(p.bold && l.node != nil, l.head))
 		if l.node != nil {
 			room := p.width - len([]rune(l.prefix+l.head)) - 2
 			p.b.WriteString("  " + firstLine(texts[l.node.id], max(room, 20)))

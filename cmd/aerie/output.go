@@ -145,12 +145,12 @@ func (c *cli) colored(stream any) bool {
 	return ok && c.lookupEnv("NO_COLOR") == "" && c.lookupEnv("TERM") != "dumb"
 }
 
-// paint wraps a text in an SGR code, such as "1" for bold, if w is colored.
-func paint(on bool, code, text string) string {
+// bold wraps a text in the terminal's codes for bold, if they are on.
+func bold(on bool, text string) string {
 	if !on {
 		return text
 	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	return "\x1b[1m" + text + "\x1b[0m"
 }
 
 // firstLine cuts a text to one line of at most n characters.

@@ -181,13 +181,13 @@ func (c *cli) showHits(w io.Writer, r retrieve.Result) {
 	if !ok || width > 100 {
 		width = 100
 	}
-	bold := c.colored(c.out)
+	colored := c.colored(c.out)
 	for i, h := range r.Hits {
 		head := fmt.Sprintf("%d. level %d", i+1, h.Level)
 		if h.Level > 0 {
 			head += fmt.Sprintf(", summary of %s", plural(h.NSources, "leaf", "leaves"))
 		}
-		fmt.Fprintf(w, "%s  score %.3f  %s  %s\n", paint(bold, "1", head), h.Score, plural(h.Tokens, "token", "tokens"), documentList(h.DocumentIDs))
+		fmt.Fprintf(w, "%s  score %.3f  %s  %s\n", bold(colored, head), h.Score, plural(h.Tokens, "token", "tokens"), documentList(h.DocumentIDs))
 		fmt.Fprintf(w, "%s\n\n", wrap(printable.Text(h.Text), width, "   "))
 	}
 	fmt.Fprintf(w, "%s, %s tokens of %s; %s, packed by %s, generation %d\n", plural(len(r.Hits), "hit", "hits"), count(r.Tokens), r.Corpus, r.Mode, r.Pack, r.Generation)

@@ -86,7 +86,7 @@ func (c *cli) showStatus(w io.Writer, r api.Status, where string) {
 }
 
 func (c *cli) showCorpus(w io.Writer, s coordinator.Status) {
-	fmt.Fprintln(w, paint(c.colored(c.out), "1", s.Corpus))
+	fmt.Fprintln(w, bold(c.colored(c.out), s.Corpus))
 	baseline := "unknown"
 	switch {
 	case s.BaselineLeaves != nil:

@@ -148,21 +148,22 @@ func atoms(in Input, groups [][]int32, limit, least int) []atom {
 		switch {
 		case len(groups) == 1:
 			for _, part := range cut(rows, func(i int) int { return in.Tokens[rows[i]] }, limit, least) {
-				out = append(out, newAtom(in, part, true))
+				out = append(out, wholeAtom(in, part))
 			}
 		case tokens <= limit:
 			out = append(out, atom{rows: rows, tokens: tokens})
 		default:
 			for _, part := range cut(rows, func(i int) int { return in.Tokens[rows[i]] }, limit, 1) {
-				out = append(out, newAtom(in, part, true))
+				out = append(out, wholeAtom(in, part))
 			}
 		}
 	}
 	return out
 }
 
-func newAtom(in Input, rows []int32, alone bool) atom {
-	a := atom{rows: rows, alone: alone}
+// wholeAtom returns rows as an atom that no other joins.
+func wholeAtom(in Input, rows []int32) atom {
+	a := atom{rows: rows, alone: true}
 	for _, r := range rows {
 		a.tokens += in.Tokens[r]
 	}

@@ -282,8 +282,8 @@ func (s *shape) halve(ctx context.Context, c *set) (*set, error) {
 		a := c.atoms[0]
 		rows := r.atoms[a].rows
 		half := cut(rows, func(i int) int { return 1 }, len(rows), 2)
-		r.atoms[a] = newAtom(r.in, half[0], true)
-		r.atoms = append(r.atoms, newAtom(r.in, half[1], true))
+		r.atoms[a] = wholeAtom(r.in, half[0])
+		r.atoms = append(r.atoms, wholeAtom(r.in, half[1]))
 		s.homes = append(s.homes, 0)
 		s.fill(c, c.atoms)
 		return s.add([]int32{int32(len(r.atoms) - 1)}), nil

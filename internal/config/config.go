@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/llm"
+)
 
 // Config is everything that aerie.yaml may say. The zero value is not valid; start from [Default] or [Load].
 type Config struct {
@@ -257,6 +261,7 @@ type Telemetry struct {
 
 // Default returns the configuration of an empty aerie.yaml.
 func Default() *Config {
+	summaries, embeddings := llm.DefaultSummaries(), llm.DefaultEmbeddings()
 	return &Config{
 		Corpus:   "default",
 		Chunking: Chunking{Tokens: 100},
@@ -264,10 +269,12 @@ func Default() *Config {
 			Mode: "raptor", Seed: 224, Threshold: 0.1, ReducedDimensionality: 10, MaxClusterTokens: 3500,
 		},
 		Summaries: Summaries{
-			Provider: "extractive", ContextTokens: 8192, MaxOutputTokens: 200, Timeout: 120 * time.Second,
+			Provider: summaries.Provider, ContextTokens: summaries.ContextTokens, MaxOutputTokens: summaries.MaxOutputTokens,
+			Timeout: summaries.Timeout,
 		},
 		Embeddings: Embeddings{
-			Provider: "lexical", BatchItems: 64, BatchTokens: 8192, Timeout: 120 * time.Second,
+			Provider: embeddings.Provider, BatchItems: embeddings.BatchItems, BatchTokens: embeddings.BatchTokens,
+			Timeout: embeddings.Timeout,
 		},
 		Build: Build{
 			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, MinChunks: 5, Slots: 8, MaxAttempts: 5, TaskTimeout: time.Hour,

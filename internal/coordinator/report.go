@@ -131,3 +131,8 @@ func (r *run) report() Report {
 func mean(sum, n int) float64 { return float64(sum) / float64(max(n, 1)) }
 
 func round(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+
+// ReportOf says what a build did, from its durable state alone: for a process that watched while another one built.
+func (c *Coordinator) ReportOf(state *levels.State) Report {
+	return (&run{Coordinator: c, state: state}).report()
+}

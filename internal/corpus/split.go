@@ -68,10 +68,10 @@ func (p *packer) collect() {
 		end := ls[b.hi-1].end
 		switch b.kind {
 		case heading:
-			p.add(span{ls[b.lo].first, end}, atClause)
+			p.add(span{ls[b.lo].first, end})
 		case item:
 			if s := (span{ls[b.lo].first, end}); p.count(s) <= p.budget {
-				p.add(s, atClause)
+				p.add(s)
 				break
 			}
 			fallthrough
@@ -92,7 +92,7 @@ func (p *packer) rows(ls []line, code bool) {
 		if whole := (span{l.start, l.end}); code && p.count(whole) <= p.budget {
 			s = whole // with its indentation
 		}
-		p.add(s, atClause)
+		p.add(s)
 	}
 	if char, _ := fence(p.text[ls[0].first:ls[0].end]); char != 0 || !code {
 		// Neither the opening nor the closing fence stands without a line of code, no head of a table without a row.
@@ -149,7 +149,7 @@ func (p *packer) sentences(ls []line) {
 	}
 	p.spans = sentencesOf(p.spans, string(p.flat[from-start:]), from)
 	for _, s := range p.spans {
-		p.add(s, atClause)
+		p.add(s)
 	}
 }
 
@@ -164,14 +164,14 @@ func longest(text string, ls []line) int {
 	return n
 }
 
-// add adds a unit, cut into several from a level on if it is over the budget.
-func (p *packer) add(s span, level int) {
+// add adds a unit, cut into several at its clauses, and below, if it is over the budget.
+func (p *packer) add(s span) {
 	if p.count(s) <= p.budget {
 		p.unit(s)
 		return
 	}
 	first := len(p.units)
-	for _, part := range p.cut(nil, s, level) {
+	for _, part := range p.cut(nil, s, atClause) {
 		p.unit(part)
 	}
 	// The start of a sentence that must be cut isn't torn off into a chunk that is full enough without it.

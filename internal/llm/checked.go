@@ -75,7 +75,7 @@ func (c *Checked) Summarize(ctx context.Context, call mapreduce.Call) (mapreduce
 		if reason == Refusal || !c.again(try, larger > req.MaxOutputTokens) {
 			c.bad.Add(1)
 			c.log.Warn("an answer is refused for good", "reason", string(reason), "tries", try, "max_output_tokens", req.MaxOutputTokens, "build", call.Build)
-			return mapreduce.Answer{Usage: usage}, &Error{Kind: BadAnswer, Reason: reason, Message: c.advice(reason, req, reply)}
+			return mapreduce.Answer{Usage: usage}, &Error{Kind: BadAnswer, Reason: reason, Message: advice(reason, reply)}
 		}
 		c.stats.SecondTries.Add(1)
 		c.log.Warn("an answer is refused and asked for again", "reason", string(reason), "try", try, "max_output_tokens", larger, "build", call.Build)
@@ -123,7 +123,8 @@ func (c *Checked) learn(took, first int) {
 	}
 }
 
-func (c *Checked) advice(reason Reason, req Request, reply Reply) string {
+// advice returns what a person is told of an answer that is refused for a reason.
+func advice(reason Reason, reply Reply) string {
 	switch reason {
 	case Refusal:
 		if reply.Refusal != "" {

@@ -89,7 +89,7 @@ type EmbeddingsConfig struct {
 
 // DefaultEmbeddings returns the defaults of aerie.yaml.
 func DefaultEmbeddings() EmbeddingsConfig {
-	return EmbeddingsConfig{Provider: ProviderLexical, BatchItems: 64, BatchTokens: 8192, Timeout: 60 * time.Second}
+	return EmbeddingsConfig{Provider: ProviderLexical, BatchItems: 64, BatchTokens: 8192, Timeout: 120 * time.Second}
 }
 
 // Deps are what the providers need from outside. The zero value works, but for Counter.

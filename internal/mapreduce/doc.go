@@ -9,12 +9,11 @@
 // Token counts come from aerie's own tokenizer, and the model has another. So two measures are kept apart:
 //
 //   - Packing uses the counter's tokens with [Config.Margin] on top. Answers that are still to be made are given the
-//     size they may have, MaxOutputTokens, so the number of calls is known beforehand from the children's token counts
-//     alone: [Estimate] and [Summarize] share the packing, and agree.
+//     size they may have, MaxOutputTokens, so the number of calls follows from the children's token counts alone.
 //   - Before a call, [Guess] looks at the text as the least favorable tokenizer would. A batch that could overflow the
 //     window by that measure (tables, long runs of punctuation, a script that the model spells out byte by byte) is
 //     halved. The same happens when the endpoint itself says that a request was too long. These are the cases in which
-//     Summarize makes more calls than Estimate says.
+//     [Summarize] makes more calls than the packing needs.
 //
 // Room is also kept for a second try with twice the output tokens, which package llm makes when a model spends its
 // output on reasoning; only where the window is too small for that does the reserve shrink, down to the output itself.

@@ -150,9 +150,6 @@ func below(path string) bool { return path == "/v1" || strings.HasPrefix(path, "
 // Handler returns all of it.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// OpenAPI returns the description of the API.
-func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }
-
 // EndStreams ends all event streams, those to come too, so that a listener can be shut down: their clients come back to whoever
 // serves then.
 func (s *Server) EndStreams() { s.end() }

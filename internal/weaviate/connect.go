@@ -173,21 +173,6 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// Warnings tells what about the server or a corpus's collection makes answers slower or worse than they could be.
-func (s *Store) Warnings(ctx context.Context, corpus string) ([]string, error) {
-	c, err := s.lookup(ctx, corpus)
-	if err != nil || c == nil {
-		return nil, err
-	}
-	var warnings []string
-	if c.blockMax {
-		warnings = append(warnings, fmt.Sprintf("Weaviate %s may lose rare words of a keyword search until it has written its memory to disk "+
-			"(weaviate/weaviate#11780); each search is therefore asked several times. Start it with USE_BLOCKMAX_WAND=false and "+
-			"USE_INVERTED_SEARCHABLE=false before the collection %s is created", s.version, c.name))
-	}
-	return warnings, nil
-}
-
 // checkVersion reports whether a server is too old.
 func checkVersion(version string) error {
 	major, rest, _ := strings.Cut(version, ".")

@@ -27,15 +27,6 @@ func CollectionName(prefix, corpus string) (string, error) {
 	return name, nil
 }
 
-// CorpusName returns the corpus whose collection has this name, and whether there can be one.
-func CorpusName(prefix, collection string) (string, bool) {
-	escaped, ok := strings.CutPrefix(collection, prefix+"_")
-	if !ok || escaped == "" {
-		return "", false
-	}
-	return unescape(escaped)
-}
-
 // escape writes a text with a-z, 0-9 and "_" alone.
 func escape(s string) string {
 	var b strings.Builder

@@ -22,10 +22,19 @@ func TestCollectionNames(t *testing.T) {
 		}
 	}
 	for _, foreign := range []string{"Aerie", "Aerie_", "Other_default", "Aerie_a_", "Aerie_a_x2", "Aerie_a_xZZ", "Aerie_A", "Aerie_a_x61", "Aerie_a_q"} {
-		if corpus, ok := CorpusName("Aerie", foreign); ok {
-			t.Errorf("CorpusName(%q) = %q, want none", foreign, corpus)
+		if corpus, ok := corpusName("Aerie", foreign); ok {
+			t.Errorf("corpusName(%q) = %q, want none", foreign, corpus)
 		}
 	}
+}
+
+// corpusName returns the corpus whose collection has this name, and whether there can be one.
+func corpusName(prefix, collection string) (string, bool) {
+	escaped, ok := strings.CutPrefix(collection, prefix+"_")
+	if !ok || escaped == "" {
+		return "", false
+	}
+	return unescape(escaped)
 }
 
 // Weaviate takes names for equal that differ in case only.
@@ -41,8 +50,8 @@ func TestNamesAreReversibleAndNeverCollide(t *testing.T) {
 		if !valid.MatchString(nameA) || !valid.MatchString(nameB) {
 			t.Fatalf("%q or %q is no name of a class", nameA, nameB)
 		}
-		if back, ok := CorpusName("Aerie", nameB); !ok || back != b {
-			t.Fatalf("CorpusName(%q) = %q, %t; want %q", nameB, back, ok, b)
+		if back, ok := corpusName("Aerie", nameB); !ok || back != b {
+			t.Fatalf("corpusName(%q) = %q, %t; want %q", nameB, back, ok, b)
 		}
 		if a != b && strings.EqualFold(nameA, nameB) {
 			t.Fatalf("%q and %q are %q and %q, which Weaviate takes for the same", a, b, nameA, nameB)

@@ -202,13 +202,6 @@ func TestWeaviate11780RareWordsOnTheNewerIndex(t *testing.T) {
 			}
 		}
 	}
-	warnings, err := s.Warnings(t.Context(), "rare")
-	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "USE_BLOCKMAX_WAND=false") {
-		t.Errorf("Warnings: %v, %v", warnings, err)
-	}
-	if warnings, err := connect(t, weaviate.Config{}).Warnings(t.Context(), "contract-nodes-roundtrip"); err != nil || len(warnings) > 0 {
-		t.Errorf("Warnings of our own stack: %v, %v", warnings, err)
-	}
 }
 
 func texts(hits []store.Hit) []string {

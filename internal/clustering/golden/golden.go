@@ -1,10 +1,13 @@
-// Package golden reads the golden values in ../testdata for the tests of the clustering packages.
+// Package golden reads the golden values in ../testdata for the tests of the clustering packages, and holds the product that
+// their loops are compared with.
 package golden
 
 import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"math"
+	"math/big"
 	"os"
 	"path/filepath"
 	"testing"
@@ -69,4 +72,24 @@ func Read(t testing.TB) Values {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// Dot returns the product of two rows as every tile of package kernel defines it: one chain of fused multiply-adds in order.
+func Dot(x, y []float32) float32 {
+	var sum float32
+	for t, v := range x {
+		sum = fma32(v, y[t], sum)
+	}
+	return sum
+}
+
+// fma32 returns a*b + c rounded once. The sum in float64 rounds again only where it lies half way between two float32.
+func fma32(a, b, c float32) float32 {
+	s := math.FMA(float64(a), float64(b), float64(c))
+	if math.Float64bits(s)&(1<<29-1) != 1<<28 {
+		return float32(s)
+	}
+	product := new(big.Float).SetPrec(48).Mul(big.NewFloat(float64(a)), big.NewFloat(float64(b)))
+	exact, _ := new(big.Float).SetPrec(600).Add(product, big.NewFloat(float64(c))).Float32()
+	return exact
 }

@@ -36,15 +36,6 @@ func fma32(a, b, c float32) float32 {
 	return float32(s)
 }
 
-// Dot returns the product of two rows as every tile computes it: one chain of fused multiply-adds in order.
-func Dot(x, y []float32) float32 {
-	var sum float32
-	for t, v := range x {
-		sum = fma32(v, y[t], sum)
-	}
-	return sum
-}
-
 func tileGo(k int, a, b, c *float32, ldc int) {
 	av, bv := unsafe.Slice(a, k*6), unsafe.Slice(b, k*16)
 	cv := unsafe.Slice(c, 5*ldc+16)

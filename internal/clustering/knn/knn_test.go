@@ -94,7 +94,7 @@ func plain(rows kernel.Rows, k int) ([]int32, []float32) {
 		var list []pair
 		for j := range n {
 			if j != i {
-				list = append(list, pair{clamp(1 - kernel.Dot(x[i*d:(i+1)*d], x[j*d:(j+1)*d])), int32(j)})
+				list = append(list, pair{clamp(1 - golden.Dot(x[i*d:(i+1)*d], x[j*d:(j+1)*d])), int32(j)})
 			}
 		}
 		slices.SortFunc(list, func(a, b pair) int { return cmp.Or(cmp.Compare(a.d, b.d), cmp.Compare(a.j, b.j)) })

@@ -73,17 +73,15 @@ func (t *Table) insert(i int, k uint64) {
 }
 
 // insertNew is insert for neighbors that may be there already.
-func (t *Table) insertNew(i int, k uint64) bool {
+func (t *Table) insertNew(i int, k uint64) {
 	row := t.row(i)
 	if k >= row[len(row)-1] {
-		return false
+		return
 	}
 	// The distance is a function of the pair, so the same neighbor has the same key.
-	if _, found := slices.BinarySearch(row, k); found {
-		return false
+	if _, found := slices.BinarySearch(row, k); !found {
+		t.insert(i, k)
 	}
-	t.insert(i, k)
-	return true
 }
 
 // Neighbor returns the place'th nearest of row i, or -1 and +Inf where there is none.

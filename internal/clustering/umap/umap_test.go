@@ -41,12 +41,12 @@ func goldenTable(t testing.TB) table {
 
 func TestCurveAgreesWithUmapLearn(t *testing.T) {
 	for _, want := range golden.Read(t).AB {
-		got := FitCurve(want.Spread, want.MinDist)
+		got := fitCurve(want.Spread, want.MinDist)
 		if math.Abs(got.A-want.A) > 1e-6 || math.Abs(got.B-want.B) > 1e-6 {
 			t.Errorf("spread %g, least distance %g: a %.9f, b %.9f, want %.9f, %.9f", want.Spread, want.MinDist, got.A, got.B, want.A, want.B)
 		}
 	}
-	if got, want := DefaultCurve(), FitCurve(1, 0.1); math.Abs(got.A-want.A) > 1e-6 || math.Abs(got.B-want.B) > 1e-6 {
+	if got, want := DefaultCurve(), fitCurve(1, 0.1); math.Abs(got.A-want.A) > 1e-6 || math.Abs(got.B-want.B) > 1e-6 {
 		t.Errorf("default curve %+v, want %+v", got, want)
 	}
 }

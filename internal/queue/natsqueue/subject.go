@@ -1,7 +1,6 @@
 package natsqueue
 
 import (
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -37,27 +36,6 @@ func token(name string) string {
 		}
 	}
 	return b.String()
-}
-
-// untoken reads what token wrote.
-func untoken(tok string) (string, error) {
-	var b []byte
-	for i := 0; i < len(tok); i++ {
-		switch c := tok[i]; {
-		case plainByte(c):
-			b = append(b, c)
-		case c == '=' && i+2 < len(tok):
-			raw, err := hex.DecodeString(tok[i+1 : i+3])
-			if err != nil {
-				return "", fmt.Errorf("natsqueue: %q is not a name in a subject", tok)
-			}
-			b = append(b, raw[0])
-			i += 2
-		default:
-			return "", fmt.Errorf("natsqueue: %q is not a name in a subject", tok)
-		}
-	}
-	return string(b), nil
 }
 
 func plainByte(c byte) bool {

@@ -1,6 +1,8 @@
 package natsqueue
 
 import (
+	"encoding/hex"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -18,6 +20,27 @@ func TestToken(t *testing.T) {
 			t.Errorf("token(%q): got %q, want %q", name, got, want)
 		}
 	}
+}
+
+// untoken reads what token wrote.
+func untoken(tok string) (string, error) {
+	var b []byte
+	for i := 0; i < len(tok); i++ {
+		switch c := tok[i]; {
+		case plainByte(c):
+			b = append(b, c)
+		case c == '=' && i+2 < len(tok):
+			raw, err := hex.DecodeString(tok[i+1 : i+3])
+			if err != nil {
+				return "", fmt.Errorf("natsqueue: %q is not a name in a subject", tok)
+			}
+			b = append(b, raw[0])
+			i += 2
+		default:
+			return "", fmt.Errorf("natsqueue: %q is not a name in a subject", tok)
+		}
+	}
+	return string(b), nil
 }
 
 // FuzzToken: a token is safe in a subject, and names that differ have tokens that differ.

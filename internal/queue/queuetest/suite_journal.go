@@ -156,9 +156,9 @@ func begin(t *testing.T, j llm.Journal, build string, task tree.ID, want llm.Att
 	}
 }
 
-func end(t *testing.T, j llm.Journal, build string, task tree.ID, failed bool, want llm.Attempts) {
+func end(t *testing.T, j llm.Journal, task tree.ID, failed bool, want llm.Attempts) {
 	t.Helper()
-	got, err := j.End(t.Context(), build, task, failed)
+	got, err := j.End(t.Context(), "build", task, failed)
 	if err != nil {
 		t.Fatalf("end: %v", err)
 	}
@@ -167,9 +167,9 @@ func end(t *testing.T, j llm.Journal, build string, task tree.ID, failed bool, w
 	}
 }
 
-func forget(t *testing.T, j llm.Journal, build string, task tree.ID) {
+func forget(t *testing.T, j llm.Journal, task tree.ID) {
 	t.Helper()
-	if err := j.Forget(t.Context(), build, task); err != nil {
+	if err := j.Forget(t.Context(), "build", task); err != nil {
 		t.Fatalf("forget: %v", err)
 	}
 }
@@ -177,17 +177,17 @@ func forget(t *testing.T, j llm.Journal, build string, task tree.ID) {
 func testAttempts(t *testing.T, o OpenedJournal) {
 	task := Tasks("corpus", "build", 1, 1)[0].ID
 	j, other := o.Journal, o.second()
-	forget(t, j, "build", task)
+	forget(t, j, task)
 	begin(t, j, "build", task, llm.Attempts{Started: 1})
-	end(t, other, "build", task, true, llm.Attempts{Started: 1, Failed: 1})
+	end(t, other, task, true, llm.Attempts{Started: 1, Failed: 1})
 	begin(t, other, "build", task, llm.Attempts{Started: 2, Failed: 1})
-	end(t, j, "build", task, false, llm.Attempts{Started: 2, Failed: 1, Returned: 1})
+	end(t, j, task, false, llm.Attempts{Started: 2, Failed: 1, Returned: 1})
 	begin(t, j, "build", task, llm.Attempts{Started: 3, Failed: 1, Returned: 1})
-	forget(t, other, "build", task)
+	forget(t, other, task)
 	begin(t, j, "build", task, llm.Attempts{Started: 1})
-	forget(t, j, "build", task)
-	forget(t, j, "build", task)
-	end(t, j, "build", task, true, llm.Attempts{Failed: 1})
+	forget(t, j, task)
+	forget(t, j, task)
+	end(t, j, task, true, llm.Attempts{Failed: 1})
 	begin(t, other, "build", task, llm.Attempts{Started: 1, Failed: 1})
 }
 
@@ -227,7 +227,7 @@ func testAttemptsApart(t *testing.T, o OpenedJournal) {
 		begin(t, o.Journal, build, tasks[0].ID, llm.Attempts{Started: 1})
 		begin(t, o.Journal, build, tasks[1].ID, llm.Attempts{Started: 1})
 	}
-	forget(t, o.Journal, "build", tasks[0].ID)
+	forget(t, o.Journal, tasks[0].ID)
 	begin(t, o.Journal, "build", tasks[1].ID, llm.Attempts{Started: 2})
 	begin(t, o.Journal, "build.2", tasks[0].ID, llm.Attempts{Started: 2})
 }
@@ -253,8 +253,8 @@ func testJournalRestart(t *testing.T, o OpenedJournal) {
 	}
 	begin(t, o.Journal, "build", tasks[0].ID, llm.Attempts{Started: 1})
 	begin(t, o.Journal, "build", tasks[1].ID, llm.Attempts{Started: 1})
-	end(t, o.Journal, "build", tasks[0].ID, true, llm.Attempts{Started: 1, Failed: 1})
-	forget(t, o.Journal, "build", tasks[1].ID)
+	end(t, o.Journal, tasks[0].ID, true, llm.Attempts{Started: 1, Failed: 1})
+	forget(t, o.Journal, tasks[1].ID)
 	j := o.Restart()
 	for i := range 20 {
 		wantEntry(t, j, JournalKey(fmt.Sprint(i)), entryOf(fmt.Sprint("text ", i)))

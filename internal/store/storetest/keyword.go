@@ -11,14 +11,13 @@ import (
 )
 
 // putTexts puts one leaf for each text.
-func (s *suite) putTexts(texts ...string) []tree.Node {
+func (s *suite) putTexts(texts ...string) {
 	s.Helper()
 	var nodes []tree.Node
 	for i, text := range texts {
 		nodes = append(nodes, s.leaf("d", i, text))
 	}
 	s.put(nodes...)
-	return nodes
 }
 
 // finds checks which texts a query finds, in whatever order.
