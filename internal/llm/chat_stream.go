@@ -11,8 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
-	"sync/atomic"
-	"unicode"
+	"unicode/utf8"
 )
 
 // Streamer is the chat model for people who wait for the answer: they can read it while it is written. It keeps
@@ -20,10 +19,6 @@ import (
 type Streamer struct {
 	chat *Chat
 	deps Deps
-
-	// What the endpoint has taught us.
-	noOptions atomic.Bool // it takes no stream_options
-	noStream  atomic.Bool // it doesn't stream
 }
 
 // NewStreamer returns the configured chat model. Its provider is ProviderOpenAI: the built-in one doesn't chat.
@@ -39,11 +34,14 @@ func NewStreamer(cfg SummariesConfig, deps Deps) (*Streamer, error) {
 	if err != nil {
 		return nil, err
 	}
-	to, err := newEndpoint("summaries", cfg.BaseURL, key, cfg.Timeout, maxChatReply, deps.Transport)
+	to, err := newEndpoint(endpointConfig{
+		section: "summaries", base: cfg.BaseURL, key: key, timeout: cfg.Timeout, limit: maxChatReply, caFile: cfg.CAFile, headers: cfg.Headers,
+		transport: deps.Transport,
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &Streamer{chat: newChat(cfg, to, deps.Counter), deps: deps}, nil
+	return &Streamer{chat: newChat(cfg, to, deps), deps: deps}, nil
 }
 
 // Complete makes one call. With on, the answer is handed on as it comes, less the reasoning that leads it; without, or
@@ -64,7 +62,7 @@ func (s *Streamer) Complete(ctx context.Context, req Request, on func(text strin
 
 // Examine puts a reply through the checks of summaries: it takes the reasoning off the text, and says why the rest is no answer;
 // "" if it is one.
-func Examine(r *Reply) Reason { return examine(r) }
+func Examine(r *Reply) Reason { return examine(r, nil) }
 
 // streamCall is one answer that somebody reads.
 type streamCall struct {
@@ -77,47 +75,34 @@ type streamCall struct {
 
 // Complete makes the call, and again without what the endpoint turns out not to take.
 func (c *streamCall) Complete(ctx context.Context, req Request) (Reply, error) {
+	try := attempt{parameters: c.chat.known.get()}
 	for {
 		c.gate.held = ""
-		reply, err := c.once(ctx, req)
+		reply, err := c.once(ctx, req, &try.parameters)
 		switch {
 		case err == nil:
+			c.chat.keep(try.parameters)
 			return reply, nil
 		case c.gate.open:
 			c.broken = err
 			return c.chat.counted(req, reply), nil
-		case !c.chat.learn(err) && !c.learn(err):
+		case !try.without(err):
 			return Reply{}, err
 		}
 	}
 }
 
-// learn reports whether the endpoint refuses to stream, or the options of that, and goes without from now on.
-func (s *Streamer) learn(err error) bool {
-	var e *Error
-	if !errors.As(err, &e) || e.Kind != Invalid {
-		return false
-	}
-	switch text := strings.ToLower(e.Message); {
-	case strings.Contains(text, "stream_options"):
-		return s.noOptions.CompareAndSwap(false, true)
-	case strings.Contains(text, "stream"):
-		return s.noStream.CompareAndSwap(false, true)
-	}
-	return false
-}
-
-func (c *streamCall) once(ctx context.Context, req Request) (Reply, error) {
-	if c.noStream.Load() {
-		body, err := c.chat.to.post(ctx, "/chat/completions", c.chat.body(req))
+func (c *streamCall) once(ctx context.Context, req Request, p *parameters) (Reply, error) {
+	body := c.chat.body(req, p)
+	if !p.sends("stream") {
+		body, err := c.chat.to.post(ctx, "/chat/completions", body)
 		if err != nil {
 			return Reply{}, err
 		}
 		return c.whole(req, body)
 	}
-	body := c.chat.body(req)
 	body["stream"] = true
-	if _, own := body["stream_options"]; !own && !c.noOptions.Load() {
+	if _, own := body["stream_options"]; !own && p.sends("stream_options") {
 		body["stream_options"] = map[string]any{"include_usage": true}
 	}
 	to := c.chat.to
@@ -136,7 +121,7 @@ func (c *streamCall) once(ctx context.Context, req Request) (Reply, error) {
 		}
 		return c.whole(req, raw)
 	}
-	reply, err := c.read(bufio.NewReader(in))
+	reply, err := c.chat.readEvents(in, c.gate.write)
 	if err == nil {
 		return c.chat.counted(req, reply), nil
 	}
@@ -168,12 +153,8 @@ func (e *endpoint) open(ctx, call context.Context, body any) (*http.Response, er
 	if err != nil {
 		return nil, fmt.Errorf("llm: %w", e.scrub(err))
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header = e.header.Clone()
 	req.Header.Set("Accept", "text/event-stream, application/json")
-	req.Header.Set("User-Agent", "aerie")
-	if e.key != "" {
-		req.Header.Set("Authorization", "Bearer "+e.key)
-	}
 	res, err := e.client.Do(req)
 	if err != nil {
 		return nil, e.broken(ctx, call, err)
@@ -189,42 +170,23 @@ func (e *endpoint) open(ctx, call context.Context, body any) (*http.Response, er
 	return nil, e.refused(res.StatusCode, res.Header, said)
 }
 
-// piece is the part of an event that is read.
-type piece struct {
-	Error   json.RawMessage `json:"error"`
-	Choices []struct {
-		Delta struct {
-			Content          json.RawMessage `json:"content"`
-			Refusal          json.RawMessage `json:"refusal"`
-			ReasoningContent json.RawMessage `json:"reasoning_content"`
-			Reasoning        json.RawMessage `json:"reasoning"`
-		} `json:"delta"`
-		FinishReason json.RawMessage `json:"finish_reason"`
-	} `json:"choices"`
-	Usage *struct {
-		Prompt     int `json:"prompt_tokens"`
-		Completion int `json:"completion_tokens"`
-	} `json:"usage"`
-}
-
-// read puts the events of an answer together. Errors that are not *Error are those of the connection.
-func (c *streamCall) read(in *bufio.Reader) (Reply, error) {
+// readEvents puts the events of an answer together and hands its text on as it comes. Errors that are not *Error are those
+// of the connection.
+func (c *Chat) readEvents(from io.Reader, on func(text string)) (Reply, error) {
+	in := bufio.NewReader(from)
 	var r Reply
 	var said strings.Builder
 	for {
 		line, err := in.ReadBytes('\n')
-		data, isData := bytes.CutPrefix(line, []byte("data:"))
+		data, isData := bytes.CutPrefix(bytes.TrimPrefix(line, []byte("\ufeff")), []byte("data:"))
 		data = bytes.TrimSpace(data)
 		switch {
 		case isData && string(data) == "[DONE]", errors.Is(err, io.EOF) && r.Finish != "" && !isData:
 			r.Text = said.String()
-			if isErrorText(r.Text) {
-				return r, c.chat.to.refused(200, nil, []byte(strings.TrimSpace(r.Text)))
-			}
-			return r, nil
+			return r, c.disguised(r)
 		case errors.Is(err, io.EOF) && !isData:
 			r.Text = said.String()
-			return r, &Error{Kind: Transient, Endpoint: c.chat.to.name, Sent: true, Message: "the stream ended before the answer did"}
+			return r, &Error{Kind: Transient, Endpoint: c.to.name, Sent: true, Message: "the stream ended before the answer did"}
 		case err != nil && !errors.Is(err, io.EOF):
 			r.Text = said.String()
 			return r, err
@@ -237,88 +199,35 @@ func (c *streamCall) read(in *bufio.Reader) (Reply, error) {
 			return r, err
 		}
 		said.WriteString(delta)
-		c.gate.write(delta)
+		on(delta)
 	}
 }
 
-// take adds an event to a reply, but for its text, which is returned.
-func (c *streamCall) take(r *Reply, data []byte) (string, error) {
-	var p piece
-	if err := json.Unmarshal(data, &p); err != nil {
-		return "", c.chat.to.notJSON(data, "an event of the stream isn't JSON")
+// take adds an event to a reply, but for its text, which is returned. An event may hold a whole answer.
+func (c *Chat) take(r *Reply, data []byte) (string, error) {
+	p, err := decode(data)
+	if err != nil || !utf8.Valid(data) {
+		return "", c.to.notJSON(bytes.ToValidUTF8(data, []byte("?")), "an event of the stream isn't JSON in UTF-8")
 	}
 	if present(p.Error) {
-		return "", c.chat.to.refused(200, nil, data)
+		return "", c.to.refused(200, nil, data)
 	}
-	if p.Usage != nil && p.Usage.Prompt > 0 {
-		r.InputTokens, r.OutputTokens = p.Usage.Prompt, p.Usage.Completion
-	}
+	p.Usage.bill(r)
 	if len(p.Choices) == 0 {
 		return "", nil
 	}
-	d := p.Choices[0].Delta
-	r.Refusal += text(d.Refusal)
-	r.Reasoning += scalar(d.ReasoningContent) + scalar(d.Reasoning)
-	if finish := scalar(p.Choices[0].FinishReason); finish != "" {
+	first := p.Choices[0]
+	if present(first.Error) {
+		return "", c.to.refused(200, nil, []byte(`{"error":`+string(first.Error)+`}`))
+	}
+	said := ""
+	for _, m := range []message{first.Delta, first.Message} {
+		r.Refusal += text(m.Refusal)
+		r.Reasoning += scalar(m.ReasoningContent) + scalar(m.Reasoning)
+		said += content(m.Content)
+	}
+	if finish := scalar(first.FinishReason); finish != "" {
 		r.Finish = finish
 	}
-	return content(d.Content), nil
-}
-
-// counted returns a reply with its tokens, estimated if the endpoint didn't count them.
-func (c *Chat) counted(req Request, r Reply) Reply {
-	if r.InputTokens > 0 {
-		return r
-	}
-	r.Estimated = true
-	if r.InputTokens = req.PromptTokens; r.InputTokens == 0 {
-		r.InputTokens = c.counter.Count(req.Prompt)
-	}
-	r.OutputTokens = c.counter.Count(r.Text) + c.counter.Count(r.Reasoning)
-	return r
-}
-
-// thoughtGate keeps back the white space and the blocks of reasoning that lead an answer.
-type thoughtGate struct {
-	on   func(string)
-	held string
-	open bool
-}
-
-func (g *thoughtGate) write(s string) {
-	if s == "" {
-		return
-	}
-	if g.open {
-		g.on(s)
-		return
-	}
-	g.held = strings.TrimLeftFunc(g.held+s, unicode.IsSpace)
-	for g.held != "" {
-		name, after, ok := leadingTag(g.held)
-		if !ok {
-			break
-		}
-		_, end := findClosing(after, name)
-		if end < 0 {
-			return
-		}
-		g.held = strings.TrimLeftFunc(after[end:], unicode.IsSpace)
-	}
-	if g.held == "" || mayLead(g.held) {
-		return
-	}
-	g.open = true
-	g.on(g.held)
-	g.held = ""
-}
-
-// mayLead reports whether a text may become an opening tag.
-func mayLead(s string) bool {
-	for _, name := range thoughtTags {
-		if tag := "<" + name + ">"; len(s) < len(tag) && strings.EqualFold(s, tag[:len(s)]) {
-			return true
-		}
-	}
-	return false
+	return said, nil
 }

@@ -7,113 +7,28 @@ import (
 	"unicode/utf8"
 )
 
-// check is one stage of the examination of an answer. It may clean the reply's text. A reason other than "" refuses the
-// answer; the stages that follow don't see it.
-type check func(*Reply) Reason
+// check is one stage of the examination of an answer. It may clean the reply's text; source is what the answer was made
+// from, where that is known. A reason other than "" refuses the answer; the stages that follow don't see it.
+type check func(r *Reply, source []string) Reason
 
 // checks are run in this order. Reasoning is taken away first, since what is left decides. Whether it is cut off comes
-// after whether it is empty: a model that spent its output on reasoning is both, and the first says more.
-var checks = []check{stripReasoning, refuseRefusal, refuseEmpty, refuseCutOff}
+// after whether it is empty: a model that spent its output on reasoning is both, and the first says more. Loops come last:
+// an answer that ran into its bound may be trimmed.
+var checks = []check{stripReasoning, refuseRefusal, refuseFailed, refuseEmpty, refusePlanning, refuseCutOff, refuseLoops}
 
 // examine runs the checks.
-func examine(r *Reply) Reason {
+func examine(r *Reply, source []string) Reason {
 	for _, c := range checks {
-		if reason := c(r); reason != "" {
+		if reason := c(r, source); reason != "" {
 			return reason
 		}
 	}
 	return ""
 }
 
-// thoughtTags are the names of blocks that hold reasoning.
-var thoughtTags = []string{"think", "thinking", "thought", "reasoning"}
-
-// stripReasoning takes leading blocks of reasoning off the text, and white space around it. A block that isn't closed
-// takes all. A closing tag without an opening one ends reasoning whose opening tag was part of the prompt. A tag
-// anywhere else is part of the text.
-func stripReasoning(r *Reply) Reason {
-	text := strings.TrimSpace(r.Text)
-	opened := false
-	for {
-		name, after, ok := leadingTag(text)
-		if !ok {
-			break
-		}
-		opened = true
-		_, end := findClosing(after, name)
-		if end < 0 {
-			r.Reasoning += after
-			text = ""
-			break
-		}
-		r.Reasoning += after[:end]
-		text = strings.TrimSpace(after[end:])
-	}
-	if !opened {
-		text = afterLoneClosing(r, text)
-	}
-	r.Text = strings.TrimSpace(text)
-	return ""
-}
-
-// leadingTag returns the name of an opening tag at the start of a text, and what follows it.
-func leadingTag(s string) (name, after string, ok bool) {
-	if !strings.HasPrefix(s, "<") {
-		return "", "", false
-	}
-	for _, name := range thoughtTags {
-		n := len("<" + name + ">")
-		if len(s) >= n && strings.EqualFold(s[:n], "<"+name+">") {
-			return name, s[n:], true
-		}
-	}
-	return "", "", false
-}
-
-// findClosing finds the first closing tag of a name; "" is any of them. It returns where the tag starts and ends, -1 if
-// there is none.
-func findClosing(s, name string) (start, end int) {
-	for at := 0; ; {
-		i := strings.Index(s[at:], "</")
-		if i < 0 {
-			return -1, -1
-		}
-		at += i
-		for _, tag := range thoughtTags {
-			n := len("</" + tag + ">")
-			if (name == "" || name == tag) && len(s) >= at+n && strings.EqualFold(s[at:at+n], "</"+tag+">") {
-				return at, at + n
-			}
-		}
-		at += 2
-	}
-}
-
-// afterLoneClosing drops what stands before a closing tag that was never opened. A tag in quotes or in code, or after an
-// opening one, is part of what the text is about.
-func afterLoneClosing(r *Reply, text string) string {
-	start, end := findClosing(text, "")
-	if start < 0 {
-		return text
-	}
-	before, _ := utf8.DecodeLastRuneInString(text[:start])
-	after, _ := utf8.DecodeRuneInString(text[end:])
-	const quotes = "`'\"“”‘’«»„"
-	if strings.ContainsRune(quotes, before) && start > 0 || strings.ContainsRune(quotes, after) && end < len(text) {
-		return text
-	}
-	for i := range start {
-		if _, _, ok := leadingTag(text[i:start]); ok {
-			return text
-		}
-	}
-	r.Reasoning += text[:start]
-	return text[end:]
-}
-
 // refuseRefusal refuses what the model or the provider calls a refusal, and the well-known phrases of one.
-func refuseRefusal(r *Reply) Reason {
-	if r.Refusal != "" || r.Finish == "content_filter" || r.Finish == "safety" || r.Finish == "refusal" {
+func refuseRefusal(r *Reply, _ []string) Reason {
+	if r.Refusal != "" || endOf(r.Finish) == endFiltered {
 		return Refusal
 	}
 	if utf8.RuneCountInString(r.Text) <= longestRefusal && refusalText.MatchString(r.Text) {
@@ -142,8 +57,8 @@ var refusalText = regexp.MustCompile(`(?i)^["'“]?(?:` +
 	`)`)
 
 // refuseEmpty refuses an answer in which no letter, digit or symbol is left.
-func refuseEmpty(r *Reply) Reason {
-	if strings.IndexFunc(r.Text, isContent) >= 0 {
+func refuseEmpty(r *Reply, _ []string) Reason {
+	if strings.IndexFunc(r.Text, isContent) >= 0 && !isNothing(r.Text) {
 		return ""
 	}
 	if strings.TrimSpace(r.Reasoning) != "" {
@@ -156,10 +71,56 @@ func isContent(c rune) bool {
 	return unicode.IsLetter(c) || unicode.IsDigit(c) || unicode.IsSymbol(c)
 }
 
+// isNothing reports what programs print for no value.
+func isNothing(s string) bool {
+	switch strings.ToLower(strings.Trim(s, ".`'\" ")) {
+	case "null", "none", "nil", "undefined", "nan", "n/a", "[object object]", "true", "false":
+		return true
+	}
+	return false
+}
+
 // refuseCutOff refuses an answer that ran into its bound.
-func refuseCutOff(r *Reply) Reason {
-	if r.Finish == "length" || r.Finish == "max_tokens" {
+func refuseCutOff(r *Reply, _ []string) Reason {
+	if endOf(r.Finish) == endCutOff {
 		return CutOff
 	}
 	return ""
+}
+
+// refuseFailed refuses an answer that ended in a way that is neither good nor one of the others: the server failed in the
+// middle of it, or called a tool.
+func refuseFailed(r *Reply, _ []string) Reason {
+	if endOf(r.Finish) == endFailed {
+		return Failed
+	}
+	return ""
+}
+
+// end is how an answer ended.
+type end int
+
+const (
+	endGood end = iota
+	endCutOff
+	endFiltered
+	endFailed
+)
+
+// endOf sorts the values of finish_reason in use. The list is of the good ones: what isn't known is no good end.
+func endOf(finish string) end {
+	switch f := strings.ToLower(strings.ReplaceAll(strings.TrimSpace(finish), "-", "_")); f {
+	case "", "stop", "eos", "eos_token", "end_turn", "end_of_turn", "stop_sequence", "stop_token", "stop_str", "stopped", "stop_word",
+		"end", "end_of_sequence", "end_of_text", "complete", "completed", "done", "finish", "finished", "natural", "normal", "success",
+		"unspecified", "finish_reason_unspecified", "finish_reason_stop":
+		return endGood
+	case "length", "max_tokens", "max_output_tokens", "max_completion_tokens", "max_new_tokens", "max_length", "token_limit",
+		"model_length", "context_length", "model_context_window_exceeded", "context_window_exceeded", "context_length_exceeded",
+		"incomplete", "truncated", "limit", "finish_reason_max_tokens", "error_limit":
+		return endCutOff
+	case "content_filter", "content_filtered", "safety", "refusal", "refused", "recitation", "blocklist", "prohibited_content", "spii",
+		"image_safety", "sensitive", "guardrail_intervened", "moderation", "blocked", "policy_violation", "error_toxic", "language":
+		return endFiltered
+	}
+	return endFailed
 }

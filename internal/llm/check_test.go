@@ -19,15 +19,28 @@ func TestReasoningIsStrippedFromTheHeadOnly(t *testing.T) {
 		"</think>Answer.":                               "Answer.",
 		"<think>never closed":                           "",
 		"<think>closed otherwise</thinking>Answer.":     "",
-		"<thinker>is a word</thinker> here.":            "<thinker>is a word</thinker> here.",
-		"The tag <think>x</think> marks reasoning.":     "The tag <think>x</think> marks reasoning.",
-		"The tag `</think>` ends it.":                   "The tag `</think>` ends it.",
-		"The parser looks for \"</think>\" only.":       "The parser looks for \"</think>\" only.",
-		"Answer without any tag.":                       "Answer without any tag.",
-		"a < b and </b> are fine":                       "a < b and </b> are fine",
+		// B15 (RooCodeInc/Roo-Code/issues/8522 and others).
+		"[THINK]a[/THINK]Answer.":                            "Answer.",
+		"<think>a</think> b </think>\nAnswer.":               "Answer.",
+		"a </think> b </think> Answer.":                      "Answer.",
+		"<think>a <think>b</think> c</think>Answer.":         "Answer.",
+		"◁think▷a◁/think▷Answer.":                            "Answer.",
+		"<|begin_of_thought|>a<|end_of_thought|>\n\nAnswer.": "Answer.",
+		"<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>Answer.<|return|>": "Answer.",
+		"<|channel|>analysis<|message|>We only":            "",
+		"<|channel|>final<|message|>Answer.":               "Answer.",
+		"analysisWe need to see.assistantfinalThe answer.": "The answer.",
+		"analysis of data is an art.":                      "analysis of data is an art.",
+		"Answer.<|im_end|>":                                "Answer.",
+		"<thinker>is a word</thinker> here.":               "<thinker>is a word</thinker> here.",
+		"The tag <think>x</think> marks reasoning.":        "The tag <think>x</think> marks reasoning.",
+		"The tag `</think>` ends it.":                      "The tag `</think>` ends it.",
+		"The parser looks for \"</think>\" only.":          "The parser looks for \"</think>\" only.",
+		"Answer without any tag.":                          "Answer without any tag.",
+		"a < b and </b> are fine":                          "a < b and </b> are fine",
 	} {
 		r := Reply{Text: text}
-		stripReasoning(&r)
+		stripReasoning(&r, nil)
 		if r.Text != want {
 			t.Errorf("%q became %q, want %q", text, r.Text, want)
 		}
@@ -39,15 +52,18 @@ func FuzzStripReasoning(f *testing.F) {
 	f.Add("a</think>b</think>c")
 	f.Fuzz(func(t *testing.T, s string) {
 		r := Reply{Text: s}
-		stripReasoning(&r)
-		if !strings.HasSuffix(strings.TrimSpace(s), r.Text) {
-			t.Errorf("%q became %q, which isn't its end", s, r.Text)
+		stripReasoning(&r, nil)
+		if !strings.Contains(s, r.Text) {
+			t.Errorf("%q became %q, which isn't a part of it", s, r.Text)
 		}
 	})
 }
 
 func TestExamine(t *testing.T) {
-	long := strings.Repeat("The doctors say what they can do. ", 20)
+	long := "The cart was old and its wheels were worn, and nobody in the village owned a horse that could pull it up the hill. " +
+		"So the family carried what it had by hand, first the chairs, then the beds and at last the stove, in which the cat had gone to sleep. " +
+		"It took them until the evening of the third day. Their neighbors watched from the fence and said that a man who had promised his help " +
+		"should have come, letter or no letter, and that they would remember it when his own roof needed mending in the spring."
 	for name, tc := range map[string]struct {
 		reply Reply
 		want  Reason
@@ -83,7 +99,7 @@ func TestExamine(t *testing.T) {
 		"a narrator":                 {Reply{Text: "I cannot forget the summer in which the bridge was built."}, ""},
 		"sorry, a game":              {Reply{Text: "Sorry is a board game in which pawns are moved around a track."}, ""},
 	} {
-		if got := examine(&tc.reply); got != tc.want {
+		if got := examine(&tc.reply, nil); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

@@ -25,6 +25,9 @@ func classify(status int, header http.Header, body []byte, now time.Time) *Error
 	case status == http.StatusTooManyRequests || status == 529 || throttleText.MatchString(text) && throttleStatus(status):
 		e.Kind = Throttled
 		e.RetryAfter = retryAfter(header, text, now)
+	case plainText.MatchString(text):
+		e.Kind = Auth
+		e.Message = "it speaks TLS: write https:// for http:// in the address"
 	case tooLongText.MatchString(text) || status == http.StatusRequestEntityTooLarge:
 		e.Kind = TooLong
 	case filterText.MatchString(text):
@@ -39,13 +42,25 @@ func classify(status int, header http.Header, body []byte, now time.Time) *Error
 	case status >= 300 && status < 400:
 		e.Kind = Auth
 		e.Message = "it redirects to another address, which is not followed, since the key would go with it"
-	case status == http.StatusRequestTimeout || status == http.StatusConflict || status == http.StatusTooEarly || status >= 500 || status == http.StatusOK:
-		e.Kind = Transient
-	default:
+	case refusesRequest(status):
 		e.Kind = Invalid
 		e.parameter = rejectedParameter(p.param, text)
+	default:
+		e.Kind = Transient
 	}
 	return e
+}
+
+// refusesRequest says which status blames the request, whenever it is sent. All others may pass: gateways answer with
+// 424, 499 and the like when what is behind them fails.
+func refusesRequest(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusGone, http.StatusLengthRequired, http.StatusPreconditionFailed,
+		http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusExpectationFailed, http.StatusUnprocessableEntity,
+		http.StatusUpgradeRequired, http.StatusRequestHeaderFieldsTooLarge, http.StatusUnavailableForLegalReasons:
+		return true
+	}
+	return false
 }
 
 // throttleStatus says with which status words about limits are believed: not with 400 or 404, where they may quote the
@@ -57,6 +72,7 @@ func throttleStatus(status int) bool {
 var (
 	quotaText    = regexp.MustCompile(`insufficient_quota|exceeded your current quota|billing_hard_limit|billing hard limit|credit balance is too low|insufficient (credits|balance|funds)|out of credits|budget has been exceeded`)
 	throttleText = regexp.MustCompile(`rate[ _-]?limit|too many requests|too_many_requests|\btry again in \d|resource_exhausted|\b(tokens|requests) per (minute|day|second)\b|overloaded|server is busy|queue is full`)
+	plainText    = regexp.MustCompile(`http request (?:was sent )?to (?:an )?https (?:server|port)`)
 	tooLongText  = regexp.MustCompile(`context_length_exceeded|maximum context length|context (length|window|size)|max_model_len|prompt is too long|input is too long|too many tokens|too large to process|physical batch size|reduce the length|maximum input length|longer than the maximum|exceeds? the (maximum|max)[a-z ]* tokens|string_above_max_length`)
 	filterText   = regexp.MustCompile(`content_filter|content_policy|content management policy|responsibleai|flagged by|moderation`)
 	authText     = regexp.MustCompile(`invalid_api_key|incorrect api key|invalid api key|invalid authentication|model_not_found`)
@@ -118,22 +134,6 @@ func scalar(raw json.RawMessage) string {
 	}
 	return string(raw)
 }
-
-// rejectedParameter names the parameter that an endpoint says it doesn't take.
-func rejectedParameter(param, text string) string {
-	for _, name := range []string{"max_completion_tokens", "max_tokens", "temperature", "encoding_format"} {
-		named := param == name || regexp.MustCompile(`['"\x60]?`+name+`['"\x60]?`).MatchString(text)
-		if named && rejectText.MatchString(text) {
-			if name == "max_completion_tokens" && strings.Contains(text, "use 'max_completion_tokens'") {
-				return "max_tokens"
-			}
-			return name
-		}
-	}
-	return ""
-}
-
-var rejectText = regexp.MustCompile(`unsupported|not supported|does not support|unknown|unrecognized|unexpected|not permitted|extra (inputs|fields)|deprecated|invalid parameter`)
 
 // atOnce stands for an explicit "Retry-After: 0", since 0 says that nothing was said.
 const atOnce = time.Millisecond

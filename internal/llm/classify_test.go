@@ -71,7 +71,7 @@ func TestClassify(t *testing.T) {
 		"max_completion_tokens": {400, nil, `{"error":{"message":"Unknown field: max_completion_tokens"}}`, want{kind: Invalid, parameter: "max_completion_tokens"}},
 		"temperature": {400, nil, `{"error":{"message":"Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is supported.","param":"temperature","code":"unsupported_value"}}`,
 			want{kind: Invalid, parameter: "temperature"}},
-		"temperature out of range":      {400, nil, `{"error":{"message":"temperature must be at most 1"}}`, want{kind: Invalid}},
+		"temperature out of range":      {400, nil, `{"error":{"message":"temperature must be at most 1"}}`, want{kind: Invalid, parameter: "temperature"}},
 		"a request that quotes a limit": {400, nil, `{"error":{"message":"messages[0] is invalid: rate limit"}}`, want{kind: Invalid}},
 		"500":                           {500, nil, `<html>Internal Server Error</html>`, want{kind: Transient}},
 		"502":                           {502, nil, ``, want{kind: Transient}},

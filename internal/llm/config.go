@@ -50,9 +50,16 @@ type SummariesConfig struct {
 	Timeout time.Duration
 	// Extra is sent as it is in every request body; it may not hold what aerie itself decides.
 	Extra map[string]any
+	// CAFile names a file of certificates in PEM of authorities that sign the endpoint's, beside those of the machine.
+	CAFile string
+	// Headers are sent with every request, such as those that a gateway wants. Their values are never logged.
+	Headers map[string]string
 	// Margin is the share by which the model's tokenizer may count more than aerie's, 0.05 to 1; 0 means
 	// mapreduce.DefaultMargin.
 	Margin float64
+	// CutOff says what becomes of an answer that is cut off at the second try too: CutOffTrim or CutOffRefuse; empty means
+	// CutOffTrim.
+	CutOff string
 }
 
 // DefaultSummaries returns the defaults of aerie.yaml.
@@ -70,6 +77,9 @@ type EmbeddingsConfig struct {
 	APIKeyFile string
 	Model      string
 	Extra      map[string]any
+	// CAFile and Headers are as in SummariesConfig.
+	CAFile  string
+	Headers map[string]string
 	// BatchItems and BatchTokens bound one request, at least 1. A single text over BatchTokens is sent alone.
 	BatchItems  int
 	BatchTokens int
@@ -152,6 +162,8 @@ func (c SummariesConfig) Validate() error {
 		return fmt.Errorf("summaries.temperature is %v: it must be within 0 to 2", c.Temperature)
 	case c.Margin != 0 && !(c.Margin >= 0.05 && c.Margin <= 1):
 		return fmt.Errorf("the token margin is %v: it must be within 0.05 to 1", c.Margin)
+	case c.CutOff != "" && c.CutOff != CutOffTrim && c.CutOff != CutOffRefuse:
+		return fmt.Errorf("summaries.cut_off is %q: it must be trim or refuse", c.CutOff)
 	}
 	if n := strings.Count(c.Prompt, mapreduce.Placeholder); c.Prompt != "" && n != 1 {
 		return fmt.Errorf("summaries.prompt holds %s %d times: it must hold it exactly once, where the passages go", mapreduce.Placeholder, n)
@@ -214,7 +226,7 @@ func validateEndpoint(section, base, model string, timeout time.Duration, extra 
 	return nil
 }
 
-// readKey returns the key, from its file if it isn't given.
+// readKey returns the key, from its file if it isn't given. What editors and documents add to it on the way is taken off.
 func readKey(section, key, file string) (string, error) {
 	if key == "" && file != "" {
 		b, err := os.ReadFile(file)
@@ -223,9 +235,19 @@ func readKey(section, key, file string) (string, error) {
 		}
 		key = string(b)
 	}
-	key = strings.TrimSpace(key)
-	if strings.ContainsAny(key, "\r\n\x00") {
-		return "", fmt.Errorf("%s.api_key holds a line break: it must be one line", section)
+	key = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(key), "\ufeff"))
+	if len(key) > len("bearer ") && strings.EqualFold(key[:len("bearer ")], "bearer ") {
+		key = strings.TrimSpace(key[len("bearer "):])
+	}
+	for _, c := range key {
+		switch {
+		case c == '\r' || c == '\n':
+			return "", fmt.Errorf("%s.api_key holds a line break: it must be one line", section)
+		case c <= ' ' || c > '~':
+			return "", fmt.Errorf("%s.api_key holds %s, which no key has: copy it again, without quotes or spaces", section, strconv.QuoteRuneToASCII(c))
+		case c == '"' || c == '\'' || c == '`':
+			return "", fmt.Errorf("%s.api_key holds a quotation mark, which no key has: copy it again, without quotes", section)
+		}
 	}
 	return key, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -63,10 +64,11 @@ type Embeddings struct {
 	to   *endpoint
 	deps Deps
 
+	known known
+
 	mu       sync.Mutex
-	maxItems int  // learned
-	width    int  // learned, unless declared
-	noFormat bool // the endpoint takes no encoding_format
+	maxItems int // learned
+	width    int // learned, unless declared
 }
 
 func newEmbeddings(cfg EmbeddingsConfig, to *endpoint, deps Deps) *Embeddings {
@@ -89,7 +91,10 @@ func NewEmbedder(cfg EmbeddingsConfig, deps Deps) (Embedder, error) {
 	if err != nil {
 		return nil, err
 	}
-	to, err := newEndpoint(cfg.section(), cfg.BaseURL, key, cfg.Timeout, maxEmbeddingReply, deps.Transport)
+	to, err := newEndpoint(endpointConfig{
+		section: cfg.section(), base: cfg.BaseURL, key: key, timeout: cfg.Timeout, limit: maxEmbeddingReply, caFile: cfg.CAFile, headers: cfg.Headers,
+		transport: deps.Transport,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +184,17 @@ func (j *embedding) run(ctx context.Context, texts []string, tokens []int, from,
 		return nil
 	}
 	var call *Error
-	if !errors.As(err, &call) || call.Kind != TooLong && call.Kind != Invalid && call.Kind != BadAnswer {
+	if !errors.As(err, &call) {
+		return err
+	}
+	switch call.Kind {
+	case TooLong, Invalid, BadAnswer:
+	case Transient:
+		// A server that fails on one text, or on too much at once, answers others; one that is away doesn't.
+		if call.Status < http.StatusInternalServerError || !j.alive(ctx) {
+			return err
+		}
+	default:
 		return err
 	}
 	if to-from == 1 {
@@ -199,12 +214,23 @@ func (j *embedding) run(ctx context.Context, texts []string, tokens []int, from,
 	return nil
 }
 
+// alive reports whether the endpoint embeds a text that nothing is wrong with.
+func (j *embedding) alive(ctx context.Context) bool {
+	const plain = "A plain sentence."
+	_, err := j.e.ask(ctx, []string{plain}, j.e.deps.Counter.Count(plain), 1)
+	return err == nil
+}
+
 // ask sends one request until it is answered with good vectors, is refused, or has failed too often.
 func (e *Embeddings) ask(ctx context.Context, texts []string, tokens, attempts int) ([][]float32, error) {
 	var throttled time.Time
+	try := attempt{parameters: e.known.get()}
 	for tries := 1; ; {
-		vectors, err := e.once(ctx, texts, tokens)
+		vectors, err := e.once(ctx, texts, tokens, &try.parameters)
 		var call *Error
+		if err == nil {
+			e.known.keep(try.parameters)
+		}
 		if err == nil || !errors.As(err, &call) {
 			return vectors, err
 		}
@@ -221,7 +247,7 @@ func (e *Embeddings) ask(ctx context.Context, texts []string, tokens, attempts i
 				return nil, err
 			}
 			continue
-		case call.parameter == "encoding_format" && e.dropFormat():
+		case try.without(err):
 			continue
 		case call.Kind == BadAnswer && call.Reason == BadVectors:
 			e.deps.Stats.BadVectors.Add(1)
@@ -243,16 +269,8 @@ func (e *Embeddings) ask(ctx context.Context, texts []string, tokens, attempts i
 	}
 }
 
-func (e *Embeddings) dropFormat() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	dropped := !e.noFormat
-	e.noFormat = true
-	return dropped
-}
-
 // once sends one request.
-func (e *Embeddings) once(ctx context.Context, texts []string, tokens int) (vectors [][]float32, err error) {
+func (e *Embeddings) once(ctx context.Context, texts []string, tokens int, p *parameters) (vectors [][]float32, err error) {
 	permit, err := e.deps.Limiter.Acquire(ctx, e.to.name, Need{InputTokens: tokens})
 	if err != nil {
 		return nil, err
@@ -263,11 +281,9 @@ func (e *Embeddings) once(ctx context.Context, texts []string, tokens int) (vect
 	defer func() { called(Need{InputTokens: took}, err) }()
 	body := map[string]any{"model": e.cfg.Model, "input": texts}
 	maps.Copy(body, e.cfg.Extra)
-	e.mu.Lock()
-	if !e.noFormat {
+	if p.sends("encoding_format") {
 		body["encoding_format"] = "float" // some servers default to base64, and some clients read that as floats
 	}
-	e.mu.Unlock()
 	raw, err := e.to.post(ctx, "/embeddings", body)
 	permit.Done(outcome(err, Need{InputTokens: tokens}))
 	if err != nil {
@@ -290,12 +306,9 @@ func (e *Embeddings) accept(rows []row, want int) ([][]float32, error) {
 	if len(rows) != want {
 		return nil, bad("%d vectors for %d texts", len(rows), want)
 	}
-	slices.SortStableFunc(rows, func(a, b row) int { return a.index - b.index })
+	inOrder(rows)
 	out := make([][]float32, want)
 	for i, r := range rows {
-		if r.index != i {
-			return nil, bad("no vector for text %d of %d", i+1, want)
-		}
 		if len(r.vector) == 0 || len(r.vector) != len(rows[0].vector) {
 			return nil, bad("vectors of different widths: %d and %d", len(rows[0].vector), len(r.vector))
 		}
@@ -314,6 +327,19 @@ func (e *Embeddings) accept(rows []row, want int) ([][]float32, error) {
 		return nil, bad("vectors %d wide; they must be %d wide as those before", width, e.width)
 	}
 	return out, nil
+}
+
+// inOrder sorts vectors by their indices, if these are 0 to n-1, each once. Some servers number otherwise, or not at all:
+// then the order in which they came is that of the texts.
+func inOrder(rows []row) {
+	seen := make([]bool, len(rows))
+	for _, r := range rows {
+		if r.index < 0 || r.index >= len(rows) || seen[r.index] {
+			return
+		}
+		seen[r.index] = true
+	}
+	slices.SortFunc(rows, func(a, b row) int { return a.index - b.index })
 }
 
 // normalize brings a vector to unit length, or says why it can't be.

@@ -12,8 +12,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/aerie-rag/aerie/internal/printable"
 )
@@ -23,7 +26,8 @@ type endpoint struct {
 	url     *url.URL
 	name    string // for people: without credentials or query
 	key     string
-	section string // of the configuration, such as "summaries", for messages
+	header  http.Header // of every request
+	section string      // of the configuration, such as "summaries", for messages
 	timeout time.Duration
 	client  *http.Client
 	limit   int64 // bytes of a response
@@ -44,24 +48,65 @@ func parseBase(section, base string) (*url.URL, error) {
 	return u, nil
 }
 
-func newEndpoint(section, base, key string, timeout time.Duration, limit int64, transport http.RoundTripper) (*endpoint, error) {
-	u, err := parseBase(section, base)
+// endpointConfig is what newEndpoint needs to know.
+type endpointConfig struct {
+	section, base, key string
+	timeout            time.Duration
+	limit              int64 // bytes of a response
+	caFile             string
+	headers            map[string]string
+	transport          http.RoundTripper // nil: one that verifies TLS
+}
+
+func newEndpoint(c endpointConfig) (*endpoint, error) {
+	u, err := parseBase(c.section, c.base)
 	if err != nil {
 		return nil, err
 	}
-	if transport == nil {
+	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"aerie"}}
+	for name, value := range c.headers {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, fmt.Errorf("%s.headers holds %q, which can't be sent: names are letters, digits and dashes, values one line", c.section, name)
+		}
+		header.Set(name, value)
+	}
+	if c.key != "" {
+		header.Set("Authorization", "Bearer "+c.key)
+	}
+	if c.transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConnsPerHost = 64 // a worker has many calls under way to one host
 		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-		transport = t
+		if c.caFile != "" {
+			if t.TLSClientConfig.RootCAs, err = authorities(c.section, c.caFile); err != nil {
+				return nil, err
+			}
+		}
+		c.transport = t
 	}
 	return &endpoint{
-		url: u, name: u.Scheme + "://" + u.Host + u.Path, key: key, section: section, timeout: timeout, limit: limit,
+		url: u, name: u.Scheme + "://" + u.Host + u.Path, key: c.key, header: header, section: c.section, timeout: c.timeout, limit: c.limit,
 		client: &http.Client{
-			Transport:     transport,
+			Transport:     c.transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
+}
+
+// authorities returns those of the machine, and those in a file.
+func authorities(section, file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s.ca_file: %w", section, err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s.ca_file: %s holds no certificate in PEM", section, file)
+	}
+	return pool, nil
 }
 
 // post sends a JSON body and returns the body of a reply with status 200. Any other reply is an *Error; so is a broken
@@ -79,12 +124,8 @@ func (e *endpoint) post(ctx context.Context, path string, body any) ([]byte, err
 	if err != nil {
 		return nil, fmt.Errorf("llm: %w", e.scrub(err))
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header = e.header.Clone()
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", "aerie")
-	if e.key != "" {
-		req.Header.Set("Authorization", "Bearer "+e.key)
-	}
 	res, err := e.client.Do(req)
 	if err != nil {
 		return nil, e.broken(ctx, call, err)
@@ -142,10 +183,9 @@ func (e *endpoint) broken(ctx, call context.Context, err error) error {
 	out.Message = oneLine(out.Err.Error())
 	var op *net.OpError
 	var dns *net.DNSError
-	var cert *tls.CertificateVerificationError
-	var unknown x509.UnknownAuthorityError
 	switch {
-	case errors.As(err, &dns), errors.As(err, &cert), errors.As(err, &unknown):
+	case e.distrusted(out):
+	case errors.As(err, &dns):
 		out.Kind = Unreachable
 	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect"):
 		out.Kind = Unreachable
@@ -153,6 +193,22 @@ func (e *endpoint) broken(ctx, call context.Context, err error) error {
 		out.Sent = true
 	}
 	return out
+}
+
+// distrusted reports whether TLS failed in a way that waiting won't mend, and then says what to do.
+func (e *endpoint) distrusted(out *Error) bool {
+	var cert *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(out.Err, &cert):
+		out.Message += fmt.Sprintf("; if it is yours, name its authority in %s.ca_file", e.section)
+	case errors.As(out.Err, &record), strings.Contains(out.Message, "server gave HTTP response to HTTPS client"):
+		out.Message = fmt.Sprintf("it doesn't speak TLS: write http:// for https:// in %s.base_url, or ask its TLS port", e.section)
+	default:
+		return false
+	}
+	out.Kind = Auth
+	return true
 }
 
 // scrub drops the wrapper that repeats the URL, which may hold credentials or a key in its query.

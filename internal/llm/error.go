@@ -48,6 +48,11 @@ const (
 	OnlyReasoning Reason = "only_reasoning"
 	CutOff        Reason = "cut_off"
 	Refusal       Reason = "refusal"
+	Failed        Reason = "failed"      // it ended in another way than answers do: an error, a tool call
+	Planning      Reason = "planning"    // what a model says to itself, without a mark
+	AsksBack      Reason = "asks_back"   // it asks for the passages
+	Loops         Reason = "loops"       // the same over and over
+	SameAnswer    Reason = "same_answer" // as to other texts, of which it says little
 	BadVectors    Reason = "bad_vectors" // of an embedding endpoint: too few, of another width, not finite, zero
 )
 
@@ -102,6 +107,16 @@ func (r Reason) phrase() string {
 		return "cut off"
 	case Refusal:
 		return "a refusal"
+	case Failed:
+		return "not brought to an end"
+	case Planning:
+		return "what the model says to itself"
+	case AsksBack:
+		return "a question for the passages"
+	case Loops:
+		return "the same over and over"
+	case SameAnswer:
+		return "the same as to other passages"
 	default:
 		return strings.ReplaceAll(string(r), "_", " ")
 	}

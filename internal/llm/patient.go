@@ -33,6 +33,7 @@ type Patient struct {
 	deps     Deps
 	nonce    uint64 // keeps the ids of two processes apart
 	calls    atomic.Uint64
+	answered atomic.Bool // the endpoint has answered a call
 }
 
 func newPatient(model Model, endpoint, name string, deps Deps) *Patient {
@@ -64,6 +65,11 @@ func (p *Patient) Complete(ctx context.Context, req Request) (Reply, error) {
 				return Reply{}, err
 			}
 			continue // the limiter holds the next one back
+		case Auth: // after answers it may be a gateway's moment of weakness
+			if !p.answered.Load() || tries == clientTries {
+				return Reply{}, err
+			}
+			p.deps.Stats.Failed.Add(1)
 		case Transient, Unreachable:
 			p.deps.Stats.Failed.Add(1)
 			if e.Sent {
@@ -109,6 +115,7 @@ func (p *Patient) once(ctx context.Context, req Request) (Reply, error) {
 	permit.Done(outcome(err, Need{reply.InputTokens, reply.OutputTokens}))
 	settle(reply)
 	if err == nil {
+		p.answered.Store(true)
 		p.deps.Stats.Succeeded.Add(1)
 		p.deps.Stats.InputTokens.Add(int64(reply.InputTokens))
 		p.deps.Stats.OutputTokens.Add(int64(reply.OutputTokens))

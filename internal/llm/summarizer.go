@@ -30,11 +30,14 @@ func NewSummarizer(cfg SummariesConfig, deps Deps) (mapreduce.Summarizer, error)
 	if err != nil {
 		return nil, err
 	}
-	to, err := newEndpoint("summaries", cfg.BaseURL, key, cfg.Timeout, maxChatReply, deps.Transport)
+	to, err := newEndpoint(endpointConfig{
+		section: "summaries", base: cfg.BaseURL, key: key, timeout: cfg.Timeout, limit: maxChatReply, caFile: cfg.CAFile, headers: cfg.Headers,
+		transport: deps.Transport,
+	})
 	if err != nil {
 		return nil, err
 	}
-	chat := newChat(cfg, to, deps.Counter)
+	chat := newChat(cfg, to, deps)
 	checked := newChecked(newPatient(chat, to.name, cfg.Model, deps), cfg, deps)
 	if deps.Journal == nil {
 		return checked, nil

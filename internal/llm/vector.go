@@ -23,16 +23,15 @@ func (e *Embeddings) parse(raw []byte) (rows []row, tokens int, err error) {
 	var reply struct {
 		Error json.RawMessage `json:"error"`
 		Data  []struct {
-			Index     *int            `json:"index"`
+			Index     json.RawMessage `json:"index"`
 			Embedding json.RawMessage `json:"embedding"`
 		} `json:"data"`
-		Usage struct {
-			Prompt int `json:"prompt_tokens"`
-		} `json:"usage"`
+		Usage usage `json:"usage"`
 	}
+	raw = bytes.TrimPrefix(bytes.TrimSpace(raw), []byte("\ufeff"))
 	if err := json.Unmarshal(raw, &reply); err != nil {
 		if isErrorText(string(raw)) {
-			return nil, 0, e.to.refused(200, nil, raw)
+			return nil, 0, e.to.refused(statusIn(string(raw)), nil, raw)
 		}
 		if bytes.Contains(raw, []byte("NaN")) || bytes.Contains(raw, []byte("Infinity")) {
 			return nil, 0, &Error{Kind: BadAnswer, Reason: BadVectors, Endpoint: e.to.name, Message: "a vector holds a number that isn't finite"}
@@ -45,14 +44,16 @@ func (e *Embeddings) parse(raw []byte) (rows []row, tokens int, err error) {
 	rows = make([]row, len(reply.Data))
 	for i, d := range reply.Data {
 		rows[i].index = i // some servers leave it out
-		if d.Index != nil {
-			rows[i].index = *d.Index
+		if present(d.Index) || string(d.Index) == "0" {
+			if rows[i].index, err = strconv.Atoi(scalar(d.Index)); err != nil {
+				rows[i].index = -1 // no order of theirs, so that in which they came
+			}
 		}
 		if rows[i].vector, err = parseVector(d.Embedding); err != nil {
 			return nil, 0, &Error{Kind: BadAnswer, Reason: BadVectors, Endpoint: e.to.name, Message: fmt.Sprintf("the vector of text %d of %d %v", i+1, len(rows), err)}
 		}
 	}
-	return rows, reply.Usage.Prompt, nil
+	return rows, max(reply.Usage.prompt, reply.Usage.total), nil
 }
 
 // parseVector reads a JSON list of numbers, or a string that holds little-endian float32 in base64, which some servers

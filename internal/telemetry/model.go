@@ -124,10 +124,7 @@ func (m *Model) fill(to send) {
 	to(OutputTokens, float64(s.OutputTokens.Load()), m.name)
 	to(ReusedAnswers, float64(s.Reused.Load()), m.name)
 	to(ThrottledCalls, float64(s.Throttled.Load()), m.name)
-	for reason, n := range map[llm.Reason]int64{
-		llm.Empty: s.RefusedEmpty.Load(), llm.OnlyReasoning: s.RefusedReasoning.Load(), llm.CutOff: s.RefusedCutOff.Load(),
-		llm.Refusal: s.RefusedRefusal.Load(), llm.BadVectors: s.BadVectors.Load(),
-	} {
+	for reason, n := range s.RefusedByReason() {
 		to(RefusedAnswers, float64(n), m.name, string(reason))
 	}
 	m.mu.Lock()
