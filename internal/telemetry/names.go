@@ -116,7 +116,7 @@ var (
 	callOutcomes  = []string{
 		OutcomeOK, "throttled", "quota", "auth", "too_long", "invalid", "transient", "bad_answer", "unreachable", outcomeCancelled, OutcomeError,
 	}
-	refusals      = []string{"empty", "only_reasoning", "cut_off", "refusal", "bad_vectors"}
+	refusals      = []string{"empty", "only_reasoning", "cut_off", "refusal", "failed", "planning", "asks_back", "loops", "same_answer", "bad_vectors"}
 	plainOutcomes = []string{OutcomeOK, OutcomeError}
 	queryOutcomes = []string{OutcomeOK, QueryRefused, OutcomeError}
 )
