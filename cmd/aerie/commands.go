@@ -18,6 +18,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.statusCommand(),
 		c.retryCommand(),
 		c.gcCommand(),
+		c.repairCommand(),
 		c.configCommand(),
 		c.initCommand(),
 		c.versionCommand(),

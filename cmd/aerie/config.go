@@ -63,7 +63,7 @@ func (c *cli) initCommand() *cobra.Command {
 			if path == "" {
 				path = config.DefaultFile
 			}
-			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // keys may be written into it
 			if errors.Is(err, fs.ErrExist) {
 				return usagef("move it away, or name another with --config", "%s is there already and was left as it is", path)
 			}

@@ -57,6 +57,10 @@ func Judge(err error) *Error {
 	switch {
 	case errors.As(err, &wrong):
 		e.Hint, e.Exit = wrong.Hint, ExitUsage
+	case errors.Is(err, store.ErrIndexDamaged):
+		e.Hint = "aerie repair makes it again from the texts; nothing else is touched"
+	case errors.Is(err, store.ErrReadOnly):
+		e.Hint, e.Status = "give this user the right to write there, or name a copy with --home", http.StatusConflict
 	case errors.Is(err, ingest.ErrPinned):
 		e.Exit, e.Status = ExitUsage, http.StatusConflict
 	case errors.Is(err, ingest.ErrUnknown):

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
+
+	"github.com/aerie-rag/aerie/internal/store"
 )
 
 // FileName is the name of the database in a home folder.
@@ -44,7 +45,7 @@ type DB struct {
 	home   string
 	now    func() time.Time
 	sql    *sql.DB
-	writer *writer
+	writer *writer // nil if the home can only be read
 	store  *Store
 
 	mu     sync.Mutex // guards what follows
@@ -73,17 +74,24 @@ func Open(home string, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: home %s: %w", home, err)
 	}
-	if err := os.MkdirAll(home, 0o700); err != nil {
+	path, start := filepath.Join(home, FileName), (*DB).start
+	name := dsn(path)
+	if readOnly(path) {
+		start = (*DB).startReading
+		if name, err = readOnlyDSN(path); err != nil {
+			return nil, fmt.Errorf("sqlite: %s: %w", path, err)
+		}
+	} else if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("sqlite: home folder: %w", err)
 	}
-	pool, err := sql.Open("sqlite", dsn(filepath.Join(home, FileName)))
+	pool, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
 	db := &DB{home: home, now: cfg.Now, sql: pool}
 	db.store = &Store{db: db, limits: cfg.limits, tables: map[int64]*table{}, moved: map[int64]int64{}}
-	if err := db.start(cfg); err != nil {
-		return nil, errors.Join(fmt.Errorf("sqlite: %s: %w", filepath.Join(home, FileName), err), pool.Close())
+	if err := start(db, cfg); err != nil {
+		return nil, errors.Join(fmt.Errorf("sqlite: %s: %w", path, err), pool.Close())
 	}
 	return db, nil
 }
@@ -142,7 +150,10 @@ func (db *DB) Close() error {
 	for _, s := range idle {
 		errs = append(errs, s.close())
 	}
-	errs = append(errs, db.writer.close(), db.sql.Close())
+	if db.writer != nil {
+		errs = append(errs, db.writer.close())
+	}
+	errs = append(errs, db.sql.Close())
 	return errors.Join(errs...)
 }
 
@@ -211,5 +222,8 @@ func (db *DB) write(ctx context.Context, fn func(*session) error) error {
 		return err
 	}
 	defer db.active.Done()
+	if db.writer == nil {
+		return fmt.Errorf("sqlite: %s: the home folder can't be written to: %w", db.home, store.ErrReadOnly)
+	}
 	return db.writer.do(ctx, fn)
 }

@@ -7,6 +7,9 @@ import (
 	"math"
 	"strings"
 
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
 	"github.com/aerie-rag/aerie/internal/store"
 )
 
@@ -24,7 +27,9 @@ func (st *Store) Keyword(ctx context.Context, corpus string, q store.Query) ([]s
 		err := s.bm25(c, t, words, w)
 		if errors.Is(err, errIndexFormat) {
 			clear(w.scores)
-			err = s.engineScores(c, t, words, w.scores)
+			if err = plain(s.engineScores(c, t, words, w.scores)); isEngineError(err) {
+				err = damaged("%v", err) // it doesn't know the format either
+			}
 		}
 		if err != nil {
 			return err
@@ -139,6 +144,12 @@ func (s *session) createKeywords(c *collection) error {
 		return err
 	}
 	return s.exec(fmt.Sprintf("INSERT INTO %[1]s (%[1]s, rank) VALUES ('secure-delete', 1)", c.keywords))
+}
+
+// isEngineError reports whether SQLite itself can't make sense of a table.
+func isEngineError(err error) bool {
+	var e *driver.Error
+	return errors.As(err, &e) && (e.Code()&0xff == codes.SQLITE_ERROR || e.Code() == codes.SQLITE_CORRUPT_VTAB)
 }
 
 // dropKeywords removes a keyword index. Statements that were prepared on it would keep it from going.

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+
+	"github.com/aerie-rag/aerie/internal/store"
 )
 
 // This file reads the postings of words straight from the tables in which FTS5 keeps its index. FTS5's own ranking
@@ -15,8 +17,9 @@ import (
 //
 // The format is part of SQLite's file format, and described at the top of ext/fts5/fts5_index.c: an index is a set of
 // segments, a segment is a row of pages, a page holds terms in order, each with its doclist. A doclist is a row of
-// (row number, positions), and goes on on the pages that follow. An index with a feature that isn't known here, or
-// that doesn't read well, is errIndexFormat, and the caller asks FTS5 (see [Store.Keyword]).
+// (row number, positions), and goes on on the pages that follow. An index with a feature that isn't known here is
+// errIndexFormat, and the caller asks FTS5 (see [Store.Keyword]). One that can't be what FTS5 wrote is
+// [store.ErrIndexDamaged]: a bit that was turned over must not cost more than an error, whatever it says.
 //
 // FTS5 marks what was deleted or replaced. Here nobody looks: a row number is never used twice, so each is in one
 // segment, and a row that was deleted isn't in the table of nodes.
@@ -24,8 +27,19 @@ import (
 // errIndexFormat: the keyword index is not as this file knows it.
 var errIndexFormat = errors.New("unknown format of the keyword index")
 
+// damaged is the error of an index that can't be right.
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", store.ErrIndexDamaged, fmt.Sprintf(format, args...))
+}
+
 // pageBits is how far the number of a segment is shifted in the row number of its pages.
 const pageBits = 37
+
+// The largest numbers of a segment and of a page that FTS5 gives out (FTS5_DATA_ID_B, FTS5_DATA_PAGE_B).
+const (
+	maxSegment = 1<<16 - 1
+	maxPage    = 1<<31 - 1
+)
 
 // keywordSegment is a part of the index, with the numbers of its first and last page.
 type keywordSegment struct{ id, first, last int64 }
@@ -34,15 +48,17 @@ type keywordSegment struct{ id, first, last int64 }
 func (s *session) keywordSegments(c *collection) ([]keywordSegment, error) {
 	var version int64
 	var record []byte
-	if _, err := s.row("SELECT v FROM "+c.keywords+"_config WHERE k = 'version'", nil, &version); err != nil {
+	if _, err := s.row("SELECT CAST(v AS INTEGER) FROM "+c.keywords+"_config WHERE k = 'version'", nil, &version); err != nil {
 		return nil, err
 	}
 	// 5 is 4 after something was deleted for good.
 	if version != 4 && version != 5 {
 		return nil, fmt.Errorf("%w: version %d", errIndexFormat, version)
 	}
-	if _, err := s.row("SELECT block FROM "+c.keywords+"_data WHERE id = 10", nil, &record); err != nil {
+	if ok, err := s.row("SELECT block FROM "+c.keywords+"_data WHERE id = 10", nil, &record); err != nil {
 		return nil, err
+	} else if !ok {
+		return nil, damaged("no list of segments")
 	}
 	return parseStructure(record)
 }
@@ -57,18 +73,27 @@ func parseStructure(record []byte) ([]keywordSegment, error) {
 	var segments []keywordSegment
 	levels, total := r.next(), r.next()
 	r.next() // counts writes
+	// Each level takes two bytes at least, each segment three: numbers beyond that are no numbers of ours.
+	room := uint64(len(record))
+	if r.failed || levels > room || total > room {
+		return nil, damaged("%d segments on %d levels in %d bytes", total, levels, room)
+	}
 	for range levels {
 		r.next() // segments of this level that are being merged
-		for range r.next() {
+		n := r.next()
+		if r.failed || n > room {
+			return nil, damaged("list of segments")
+		}
+		for range n {
 			s := keywordSegment{id: int64(r.next()), first: int64(r.next()), last: int64(r.next())}
 			segments = append(segments, s)
-			if r.failed || s.last < s.first {
-				return nil, fmt.Errorf("%w: list of segments", errIndexFormat)
+			if r.failed || s.id < 1 || s.id > maxSegment || s.first < 0 || s.last < s.first || s.last > maxPage {
+				return nil, damaged("list of segments")
 			}
 		}
 	}
-	if r.failed || uint64(len(segments)) != total {
-		return nil, fmt.Errorf("%w: %d segments of %d", errIndexFormat, len(segments), total)
+	if uint64(len(segments)) != total {
+		return nil, damaged("%d segments of %d", len(segments), total)
 	}
 	return segments, nil
 }
@@ -106,7 +131,7 @@ func (s *session) places(c *collection, segments []keywordSegment, words []strin
 func (s *session) postings(c *collection, segments []keywordSegment, places []int64, word string, fn func(row int64, times int)) error {
 	query := "SELECT id, block FROM " + c.keywords + "_data WHERE id >= ? AND id <= ? ORDER BY id"
 	for i, seg := range segments {
-		reader := doclist{word: append([]byte("0"), word...), fn: fn}
+		reader := doclist{word: append([]byte("0"), word...), fn: fn, first: c.firstNode, beyond: c.beyondNodes}
 		expected := seg.id<<pageBits + places[i]
 		err := s.rows(query, []any{expected, seg.id<<pageBits + seg.last}, func(scan func(...any) error) error {
 			var id int64
@@ -115,7 +140,7 @@ func (s *session) postings(c *collection, segments []keywordSegment, places []in
 				return err
 			}
 			if id != expected {
-				return fmt.Errorf("%w: a page is missing", errIndexFormat)
+				return damaged("page %d is missing", expected&maxPage)
 			}
 			expected++
 			return reader.page(page)
@@ -131,6 +156,8 @@ func (s *session) postings(c *collection, segments []keywordSegment, places []in
 type doclist struct {
 	word []byte // with its leading '0'
 	fn   func(row int64, times int)
+	// first and beyond bound the rows that there can be: first <= row < beyond.
+	first, beyond int64
 
 	begun bool // the word was found
 	row   int64
@@ -139,6 +166,9 @@ type doclist struct {
 	left  int // bytes of the positions of row that are to come
 	times int
 }
+
+// maxPositions is more than the positions of any word in any text take.
+const maxPositions = 1 << 31
 
 // What comes next in a doclist.
 const (
@@ -154,11 +184,11 @@ const (
 // the page's start, the others from the one before.
 func (d *doclist) page(b []byte) error {
 	if len(b) < 4 {
-		return fmt.Errorf("%w: a page of %d bytes", errIndexFormat, len(b))
+		return damaged("a page of %d bytes", len(b))
 	}
 	firstRow, size := int(binary.BigEndian.Uint16(b)), int(binary.BigEndian.Uint16(b[2:]))
 	if size < 4 || size > len(b) || firstRow > size {
-		return fmt.Errorf("%w: a page that ends at %d", errIndexFormat, size)
+		return damaged("a page that ends at %d", size)
 	}
 	terms := varints{b: b, at: size}
 	if !d.begun {
@@ -171,10 +201,10 @@ func (d *doclist) page(b []byte) error {
 	}
 	end, last := size, false
 	if terms.more() {
-		end, last = int(terms.next()), true
+		end, last = int(min(terms.next(), uint64(len(b)+1))), true
 	}
 	if terms.failed || end < 4 || end > size {
-		return fmt.Errorf("%w: a term at %d", errIndexFormat, end)
+		return damaged("a term at %d", end)
 	}
 	d.anew = firstRow > 0
 	return d.read(b[4:end], last)
@@ -186,25 +216,29 @@ func (d *doclist) find(content []byte, terms *varints) (from, to int, err error)
 	var term []byte
 	at := 0
 	for first := true; terms.more(); first = false {
-		at += int(terms.next())
+		step := terms.next()
+		if terms.failed || step > uint64(len(content)) {
+			return 0, 0, damaged("a term %d bytes on", step)
+		}
+		at += int(step)
 		r := varints{b: content, at: at}
 		shared := 0
 		if !first {
 			shared = int(r.next())
 		}
 		own := int(r.next())
-		if terms.failed || r.failed || shared > len(term) || own < 1 || own > len(content)-r.at {
-			return 0, 0, fmt.Errorf("%w: a term at %d", errIndexFormat, at)
+		if r.failed || shared < 0 || shared > len(term) || own < 1 || own > len(content)-r.at {
+			return 0, 0, damaged("a term at %d", at)
 		}
 		term = append(term[:shared], content[r.at:r.at+own]...)
 		switch bytes.Compare(term, d.word) {
 		case 0:
 			to = len(content)
 			if terms.more() {
-				to = at + int(terms.next())
+				to = at + int(min(terms.next(), uint64(len(content)+1)))
 			}
 			if from = r.at + own; from > to || to > len(content) {
-				return 0, 0, fmt.Errorf("%w: a doclist from %d to %d", errIndexFormat, from, to)
+				return 0, 0, damaged("a doclist from %d to %d", from, to)
 			}
 			return from, to, nil
 		case 1:
@@ -220,13 +254,21 @@ func (d *doclist) read(b []byte, last bool) error {
 	for r.more() {
 		switch d.state {
 		case wantRow:
+			before := d.row
 			if d.anew {
 				d.row, d.anew = 0, false
 			}
 			d.row += int64(r.next())
+			if !r.failed && (d.row <= before || d.row < d.first || d.row >= d.beyond) { // before is 0 at the start
+				return damaged("row %d after row %d", d.row, before)
+			}
 			d.state = wantSize
 		case wantSize:
-			d.left, d.times = int(r.next()>>1), 0 // the lowest bit marks what was deleted
+			size := r.next() >> 1 // the lowest bit marks what was deleted
+			if size > maxPositions {
+				return damaged("%d bytes of positions", size)
+			}
+			d.left, d.times = int(size), 0
 			d.state = wantPositions
 			if d.left == 0 {
 				d.state = wantRow
@@ -248,7 +290,7 @@ func (d *doclist) read(b []byte, last bool) error {
 	}
 	switch {
 	case r.failed || last && d.state != wantRow:
-		return fmt.Errorf("%w: a doclist that is cut off", errIndexFormat)
+		return damaged("a doclist that is cut off")
 	case last:
 		return errEnough
 	}

@@ -70,7 +70,7 @@ func (s *session) hits(t *table, found []scored, with store.Fields) ([]store.Hit
 			}
 			i := from + key
 			if n.ID != t.ids[found[i].row] {
-				return fmt.Errorf("node %s stands where another was found", n.ID)
+				return fmt.Errorf("%w: node %s stands where another was found", store.ErrIndexDamaged, n.ID)
 			}
 			hits[i] = store.Hit{Node: *n, Score: found[i].score}
 			read++
@@ -135,7 +135,8 @@ func (t *table) score(query []float32, lo, hi int, keep func(int) bool, best *to
 			}
 			loops.Products(scores[:n], vectors, query)
 			for i, s := range scores[:n] {
-				if score := float64(s); best.admits(score) {
+				// Unit vectors give from -1 to 1; anything else, or no number at all, is a slot that was damaged.
+				if score := float64(s); score > -2 && score < 2 && best.admits(score) {
 					best.add(scored{from + i, score})
 				}
 			}

@@ -8,6 +8,8 @@ import (
 
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
+
+	"github.com/aerie-rag/aerie/internal/store"
 )
 
 // session is one connection with the statements that were prepared on it. One goroutine uses it at a time.
@@ -141,9 +143,12 @@ func plain(err error) error {
 	case codes.SQLITE_NOTADB:
 		return fmt.Errorf("this file is not an aerie database: %w", err)
 	case codes.SQLITE_CORRUPT:
+		if e.Code() == codes.SQLITE_CORRUPT_VTAB { // the keyword tables are the only ones of that kind
+			return fmt.Errorf("%w: %w", store.ErrIndexDamaged, err)
+		}
 		return fmt.Errorf("the database is damaged; restore it from a copy: %w", err)
 	case codes.SQLITE_READONLY:
-		return fmt.Errorf("the home folder can't be written to: %w", err)
+		return fmt.Errorf("the home folder can't be written to, %w: %w", store.ErrReadOnly, err)
 	}
 	return err
 }

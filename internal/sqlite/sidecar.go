@@ -72,7 +72,22 @@ func (h *header) settle() {
 // valid reports whether the header is one of ours for a corpus, in a file of a size.
 func (h *header) valid(c *collection, size int64) bool {
 	return h.Magic == sidecarMagic && h.Corpus == c.id && h.Width == int64(c.width) &&
-		h.Compacted >= 0 && h.Count >= h.Compacted && h.Count < math.MaxInt32 && h.Base >= h.Compacted && h.offset(h.Count) <= size
+		h.Compacted >= 0 && h.Count >= h.Compacted && h.Count < math.MaxInt32 && h.Base >= h.Compacted && h.Base <= maxSequence && h.offset(h.Count) <= size
+}
+
+// maxSequence is more than the nodes of a corpus that there can be; see schema.
+const maxSequence = 1 << 40
+
+// ascend reports whether sequences are as they were written: each larger than the one before, and below a bound.
+func ascend(sequences []uint64, below int64) bool {
+	next := uint64(0)
+	for _, s := range sequences {
+		if s < next {
+			return false
+		}
+		next = s + 1
+	}
+	return next <= uint64(below)
 }
 
 func readHeader(f *os.File) (header, int64, error) {
@@ -133,6 +148,9 @@ func (st *Store) mapSidecar(c *collection) (*sidecar, error) {
 	m := &sidecar{header: h, mapping: memory}
 	if h.Compacted > 0 {
 		m.sequences = unsafe.Slice((*uint64)(unsafe.Pointer(&memory.data[headerSize])), h.Compacted)
+		if !ascend(m.sequences, h.Base) {
+			return empty, nil // it is damaged, and made again
+		}
 	}
 	m.slots = unsafe.Slice((*float32)(unsafe.Pointer(&memory.data[h.slotsAt()])), h.Count*h.Width)
 	return m, nil
@@ -155,7 +173,7 @@ func (m *sidecar) agrees(s *session, c *collection) (bool, error) {
 	}
 	kept := slices.Clone(m.vectors(slot, 1))
 	runtime.KeepAlive(m)
-	return !slices.ContainsFunc(kept, func(x float32) bool { return x != 0 }) || slices.Equal(kept, unit(decodeVector(vector))), nil
+	return !slices.ContainsFunc(kept, func(x float32) bool { return x != 0 }) || len(vector) == 4*c.width && slices.Equal(kept, unit(decodeVector(vector))), nil
 }
 
 // slot finds the slot of a node by its sequence number.
@@ -225,7 +243,11 @@ func (st *Store) extendSidecar(s *session, c *collection) (bool, error) {
 			if err := scan(&node, &vector); err != nil {
 				return err
 			}
-			return w.add(node-c.firstNode-first, unit(decodeVector(vector)))
+			v, err := c.slot(vector)
+			if err != nil {
+				return err
+			}
+			return w.add(node-c.firstNode-first, v)
 		})
 	if err != nil {
 		return false, err
@@ -269,7 +291,11 @@ func (st *Store) rebuildSidecar(s *session, c *collection) (bool, error) {
 			if err := scan(&vector); err != nil {
 				return err
 			}
-			return w.add(w.added, unit(decodeVector(vector)))
+			v, err := c.slot(vector)
+			if err != nil {
+				return err
+			}
+			return w.add(w.added, v)
 		})
 	if err == nil {
 		err = w.end(n)

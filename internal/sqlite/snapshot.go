@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,9 +27,33 @@ type snapshotHeader struct {
 	Next     int64
 	AllWords int64
 	Rows     int64
+	// Sum is the checksum of the columns, and Head that of the fields above, so that a file that was damaged isn't believed.
+	Sum  uint64
+	Head uint64
 }
 
-var snapshotMagic = [8]byte{'a', 'e', 'r', 'i', 'e', 't', 'b', '1'}
+var snapshotMagic = [8]byte{'a', 'e', 'r', 'i', 'e', 't', 'b', '2'}
+
+// checksum covers parts of a file: CRC-32C, which costs some milliseconds for a million rows.
+func checksum(parts ...[]byte) uint64 {
+	sum := uint32(0)
+	for _, p := range parts {
+		sum = crc32.Update(sum, castagnoli, p)
+	}
+	return uint64(sum)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// head is the checksum of a header's fields.
+func (h snapshotHeader) head() uint64 {
+	h.Head = 0
+	page, err := binary.Append(nil, binary.NativeEndian, &h)
+	if err != nil {
+		panic("sqlite: a header always encodes: " + err.Error())
+	}
+	return checksum(page)
+}
 
 // snapshotAt is where the columns begin.
 const snapshotAt = 128
@@ -55,7 +81,30 @@ func (st *Store) snapshotPath(c *collection) string {
 // snapshot returns the table that was saved, if it is one of the corpus's present state, perhaps with fewer nodes; else
 // an empty one.
 func (st *Store) snapshot(s *session, c *collection) (*table, error) {
-	empty := &table{first: c.firstNode, width: c.width, file: &sidecar{header: header{Width: int64(c.width)}}}
+	t, err := st.mapSnapshot(c)
+	if err != nil || len(t.nodes) == 0 {
+		return t, err
+	}
+	// After a database was put back from a copy, other nodes may have got the numbers of those that the file knows.
+	var node int64
+	var id []byte
+	ok, err := s.row("SELECT node, id FROM nodes WHERE node >= ? AND node < ? ORDER BY node DESC LIMIT 1", []any{c.firstNode, c.firstNode + t.next}, &node, &id)
+	if err != nil {
+		return nil, err
+	}
+	if last := len(t.nodes) - 1; !ok || node != t.nodes[last] || !bytes.Equal(id, t.ids[last][:]) {
+		return emptyTable(c), nil
+	}
+	return t, nil
+}
+
+func emptyTable(c *collection) *table {
+	return &table{first: c.firstNode, width: c.width, file: &sidecar{header: header{Width: int64(c.width)}}}
+}
+
+// mapSnapshot maps the file of a corpus; an empty table if there is none that can be believed.
+func (st *Store) mapSnapshot(c *collection) (*table, error) {
+	empty := emptyTable(c)
 	f, err := os.Open(st.snapshotPath(c))
 	if errors.Is(err, os.ErrNotExist) {
 		return empty, nil
@@ -77,12 +126,15 @@ func (st *Store) snapshot(s *session, c *collection) (*table, error) {
 		return nil, err
 	}
 	if h.Magic != snapshotMagic || h.Boot != bootID() || h.Corpus != c.id || h.Stamp != c.stamp || h.Next > c.next ||
-		h.Rows < 1 || snapshotAt+h.Rows*rowSize != info.Size() {
+		h.Rows < 1 || h.Rows > info.Size()/rowSize || snapshotAt+h.Rows*rowSize != info.Size() || h.Head != h.head() {
 		return empty, nil
 	}
 	m, err := mapFile(f, info.Size())
 	if err != nil {
 		return nil, err
+	}
+	if checksum(m.data[snapshotAt:]) != h.Sum {
+		return empty, nil
 	}
 	t := *empty
 	t.mapping, t.next, t.stamp, t.allWords = m, h.Next, h.Stamp, h.AllWords
@@ -91,16 +143,6 @@ func (st *Store) snapshot(s *session, c *collection) (*table, error) {
 	t.ids, rest = column[tree.ID](rest, h.Rows)
 	for _, c := range t.numbers() {
 		*c, rest = column[int32](rest, h.Rows)
-	}
-	// After a database was put back from a copy, other nodes may have got the numbers of those that the file knows.
-	var node int64
-	var id []byte
-	ok, err := s.row("SELECT node, id FROM nodes WHERE node >= ? AND node < ? ORDER BY node DESC LIMIT 1", []any{c.firstNode, c.firstNode + h.Next}, &node, &id)
-	if err != nil {
-		return nil, err
-	}
-	if last := h.Rows - 1; !ok || node != t.nodes[last] || tree.ID(id) != t.ids[last] {
-		return empty, nil
 	}
 	return &t, nil
 }
@@ -120,14 +162,17 @@ func (st *Store) saveSnapshot(c *collection, t *table) error {
 	h := snapshotHeader{
 		Magic: snapshotMagic, Boot: bootID(), Corpus: c.id, Stamp: t.stamp, Next: t.next, AllWords: t.allWords, Rows: int64(len(t.nodes)),
 	}
+	columns := [][]byte{rawBytes(t.nodes), rawBytes(t.ids)}
+	for _, c := range t.numbers() {
+		columns = append(columns, rawBytes(*c))
+	}
+	h.Sum = checksum(columns...)
+	h.Head = h.head()
 	head, err := binary.Append(nil, binary.NativeEndian, &h)
 	if err != nil {
 		return err
 	}
-	parts := [][]byte{append(head, make([]byte, snapshotAt-len(head))...), rawBytes(t.nodes), rawBytes(t.ids)}
-	for _, c := range t.numbers() {
-		parts = append(parts, rawBytes(*c))
-	}
+	parts := append([][]byte{append(head, make([]byte, snapshotAt-len(head))...)}, columns...)
 	path := st.snapshotPath(c)
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

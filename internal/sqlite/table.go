@@ -3,8 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"os"
+	"fmt"
 	"slices"
 
 	"github.com/aerie-rag/aerie/internal/store"
@@ -118,6 +117,9 @@ func (t *table) extended(s *session, c *collection) (*table, error) {
 				return err
 			}
 			u.nodes = append(u.nodes, node)
+			if len(id) != len(tree.ID{}) {
+				return damagedNode(node, "an id of %d bytes", len(id))
+			}
 			u.ids = append(u.ids, tree.ID(id))
 			u.levels = append(u.levels, level)
 			u.documents = append(u.documents, document)
@@ -213,9 +215,23 @@ func (t *table) readTail(s *session, c *collection, known []int64) error {
 			if err := scan(&vector); err != nil {
 				return err
 			}
-			t.tail = append(t.tail, unit(decodeVector(vector))...)
-			return nil
+			v, err := c.slot(vector)
+			t.tail = append(t.tail, v...)
+			return err
 		})
+}
+
+// slot returns a vector of the corpus as searches compare it.
+func (c *collection) slot(stored []byte) ([]float32, error) {
+	if len(stored) != 4*c.width {
+		return nil, fmt.Errorf("the database is damaged; restore it from a copy: a vector of %d bytes, not %d", len(stored), 4*c.width)
+	}
+	return unit(decodeVector(stored)), nil
+}
+
+// damagedNode is the error of a row that can't be right.
+func damagedNode(node int64, format string, args ...any) error {
+	return fmt.Errorf("the database is damaged; restore it from a copy: row %d has "+format, append([]any{node}, args...)...)
 }
 
 // run returns the vectors of the rows from lo on, at most up to hi, that lie one after the other, and how many they are: 0
@@ -251,7 +267,7 @@ func (st *Store) forget(c *collection) error {
 	defer st.mu.Unlock()
 	delete(st.tables, c.id)
 	for _, path := range []string{st.sidecarPath(c), st.snapshotPath(c)} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := removeFile(path); err != nil {
 			return err
 		}
 	}

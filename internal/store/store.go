@@ -31,6 +31,10 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrUnavailable: the store can't be reached, or can't serve now.
 	ErrUnavailable = errors.New("unavailable")
+	// ErrIndexDamaged: the keyword index can't be read. Nothing is lost: it is made of the texts, and `aerie repair` makes it again.
+	ErrIndexDamaged = errors.New("the keyword index is damaged")
+	// ErrReadOnly: this process may read what is kept here, and not change it.
+	ErrReadOnly = errors.New("it is read-only")
 )
 
 // PutError says which nodes of a Put were not written. The others were.

@@ -41,6 +41,7 @@ type Places struct {
 	cfg     *config.Config
 	log     *slog.Logger
 	dir     string               // of the embedded places
+	reading bool                 // the embedded places can't be written to
 	conn    *natsqueue.Conn      // nil until OpenQueue
 	state   *redisstate.State    // nil when embedded
 	watched *telemetry.Telemetry // nil: nobody watches
@@ -69,9 +70,19 @@ func Embedded(cfg *config.Config, dir string, log *slog.Logger) (*Places, error)
 		return nil, err
 	}
 	return &Places{
-		Store: db.Store(), Corpora: db.Corpora(), Builds: db.Builds(), Barrier: db.Barrier(), cfg: cfg, log: log, dir: dir,
+		Store: db.Store(), Corpora: db.Corpora(), Builds: db.Builds(), Barrier: db.Barrier(), cfg: cfg, log: log, dir: dir, reading: db.ReadOnly(),
 		close: []func() error{db.Close},
 	}, nil
+}
+
+// Repair makes again what the embedded places in dir can make again, for one corpus or with "" for all.
+func Repair(ctx context.Context, dir, corpus string) ([]sqlite.Repaired, error) {
+	db, err := sqlite.Open(dir, sqlite.Config{})
+	if err != nil {
+		return nil, err
+	}
+	done, err := db.Repair(ctx, corpus)
+	return done, errors.Join(err, db.Close())
 }
 
 // EmbeddedExists reports whether there is anything in dir.
@@ -122,6 +133,9 @@ func (p *Places) OpenQueue() error {
 	if p.conn != nil {
 		return nil
 	}
+	if p.reading {
+		return fmt.Errorf("the home folder %s can't be written to: %w", p.dir, store.ErrReadOnly)
+	}
 	var err error
 	if p.Fleet {
 		var cfg natsqueue.Config
@@ -145,7 +159,7 @@ func (p *Places) HasQueue() bool {
 		return true
 	}
 	_, err := os.Stat(p.queueDir())
-	return err == nil
+	return err == nil && !p.reading // a queue can't be looked at without being written to
 }
 
 // Migrate makes the streams of a fleet's queue that are missing. Ones that differ are an error, and left alone.
