@@ -11,13 +11,17 @@ type Node struct {
 	ParentIDs   []tree.ID `json:"parent_ids"`
 	DocumentIDs []string  `json:"document_ids" doc:"the documents under it"`
 	// DocumentID is the document of a leaf, and what a summary's tree spans.
-	DocumentID string    `json:"document_id" doc:"the document of a leaf, or of the tree that a summary is in"`
-	ChunkIndex int       `json:"chunk_index" doc:"a leaf's place in its document, from 0; -1 for a summary"`
-	Tokens     int       `json:"tokens"`
-	NLeaves    int       `json:"n_leaves"`
-	Born       int       `json:"born"`
-	Text       string    `json:"text"`
-	Vector     []float32 `json:"vector,omitempty"`
+	DocumentID string `json:"document_id" doc:"the document of a leaf, or of the tree that a summary is in"`
+	ChunkIndex int    `json:"chunk_index" doc:"a leaf's place in its document, from 0; -1 for a summary"`
+	Tokens     int    `json:"tokens"`
+	NLeaves    int    `json:"n_leaves"`
+	Born       int    `json:"born"`
+	// Author is the summary that the text was made for: the summary itself, or of a carried one another; none of a leaf.
+	Author       tree.ID   `json:"author,omitzero" doc:"the summary that the text was made for; another one if it is carried"`
+	Carried      bool      `json:"carried" doc:"the text is that of the summary's place in the tree before"`
+	UnseenTokens int       `json:"unseen_tokens" doc:"tokens of the leaves under it that its text was not made from"`
+	Text         string    `json:"text"`
+	Vector       []float32 `json:"vector,omitempty"`
 }
 
 // TreeHead says which tree nodes are of.

@@ -74,7 +74,7 @@ func taskOf(plan *levels.Plan, position int) queue.Task {
 	task := queue.Task{
 		Corpus: plan.Corpus, Build: plan.Build, Level: plan.Level, ID: c.ID, Position: position,
 		Digest: plan.Digest, Recipe: plan.Recipe, Generation: plan.Generation, Scope: plan.Scope,
-		DocumentID: c.DocumentID, NLeaves: c.NLeaves,
+		DocumentID: c.DocumentID, NLeaves: c.NLeaves, Unseen: c.Unseen, Formed: c.Formed,
 	}
 	const perID = 40 // bytes of JSON
 	if len(c.Children)*perID < queue.MaxTaskBytes/2 {

@@ -34,6 +34,19 @@ type Cluster struct {
 	Children   []tree.ID `json:"children"` // in the order in which they are summarized
 	Tokens     int       `json:"tokens"`   // of all children
 	NLeaves    int       `json:"n_leaves"` // distinct
+
+	// What follows is zero but in a tree that has grown from the one before. It is in the digest, and what the levels above
+	// are planned from: after a kill the growth of the levels below is read from their plans.
+
+	// Slot is the summary of the tree before whose place the cluster has taken; zero for a new one. From is the one that a
+	// new cluster was split from.
+	Slot tree.ID `json:"slot,omitzero"`
+	From tree.ID `json:"from,omitzero"`
+	// Author is set if the summary is carried: it gets the text and vector of Slot, which are Author's, without a call.
+	Author tree.ID `json:"author,omitzero"`
+	// Unseen and Formed are those of the node to be; see [tree.Node].
+	Unseen int `json:"unseen_tokens,omitempty"`
+	Formed int `json:"formed_tokens,omitempty"`
 }
 
 // Of returns the level that the plan is for.

@@ -49,6 +49,9 @@ type Task struct {
 	Scope      tree.Scope `json:"scope"`
 	DocumentID string     `json:"document_id"`
 	NLeaves    int        `json:"n_leaves"`
+	// Unseen and Formed are those of the node to write.
+	Unseen int `json:"unseen_tokens,omitempty"`
+	Formed int `json:"formed_tokens,omitempty"`
 
 	// Children are in the order in which they are summarized. Empty when the list would not fit into
 	// MaxTaskBytes: then it is read from the plan.

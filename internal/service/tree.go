@@ -208,12 +208,15 @@ func (s *Service) Nodes(ctx context.Context, req api.TreeRequest, head func(api.
 		for i := range read {
 			n := &read[i]
 			x := v.byID[n.ID]
-			err := emit(&api.Node{
+			node := api.Node{
 				ID: n.ID, Level: n.Level, ClusterID: n.ClusterID(), ChildIDs: idsOf(x.children), ParentIDs: idsOf(x.parents),
 				DocumentIDs: documents.of(x), DocumentID: x.document, ChunkIndex: x.index, Tokens: n.Tokens, NLeaves: n.NLeaves, Born: n.Born,
-				Text: n.Text, Vector: n.Vector,
-			})
-			if err != nil {
+				Text: n.Text, Vector: n.Vector, Carried: n.Carried(), UnseenTokens: n.Unseen,
+			}
+			if !n.IsLeaf() {
+				node.Author = n.Writer()
+			}
+			if err := emit(&node); err != nil {
 				return err
 			}
 		}

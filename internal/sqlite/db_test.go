@@ -37,7 +37,7 @@ func TestOpenRefuses(t *testing.T) {
 		"a newer schema": {func(home string) {
 			open(t, home, Config{}).Close()
 			raw(t, home, "PRAGMA user_version = 99")
-		}, "written by a newer aerie (schema 99, this one knows 1)"},
+		}, "written by a newer aerie (schema 99, this one knows 2)"},
 		"another program's database": {func(home string) { raw(t, home, "CREATE TABLE t (v)") }, "another program's database"},
 		"no database": {func(home string) {
 			if err := os.WriteFile(filepath.Join(home, FileName), bytes.Repeat([]byte("no database. "), 1000), 0o600); err != nil {
@@ -67,6 +67,35 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if _, err := Open(t.TempDir(), Config{LockTimeout: -1}); err == nil {
 		t.Error("a lock timeout below 0 is no error")
+	}
+}
+
+// TestOldSchema: a home of schema 1 opens, keeps what it has, and takes what is new.
+func TestOldSchema(t *testing.T) {
+	home := t.TempDir()
+	leaf := tree.Node{ID: tree.ID{1}, DocumentID: "d", Text: "text", NLeaves: 1, Died: tree.Alive, Vector: []float32{1, 0}}
+	sum := tree.Node{ID: tree.ID{2}, Level: 1, DocumentID: tree.CorpusTree, ChunkIndex: -1, Children: []tree.ID{leaf.ID}, Text: "sum", NLeaves: 1, Died: tree.Alive, Vector: []float32{1, 0}}
+	db := open(t, home, Config{})
+	if err := db.Store().Put(t.Context(), "c", []tree.Node{leaf, sum}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw(t, home, "ALTER TABLE nodes DROP COLUMN author; ALTER TABLE nodes DROP COLUMN unseen; ALTER TABLE nodes DROP COLUMN formed; PRAGMA user_version = 1")
+	st := open(t, home, Config{}).Store()
+	everything := store.Fields{Text: true, Vector: true}
+	got, err := st.Get(t.Context(), "c", []tree.ID{leaf.ID, sum.ID}, everything)
+	if err != nil || len(got) != 2 || got[1].Text != "sum" || got[1].Carried() || got[1].Unseen != 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	carried := sum
+	carried.ID, carried.Author, carried.Unseen = tree.ID{3}, sum.ID, 5
+	if err := st.Put(t.Context(), "c", []tree.Node{carried}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := st.Get(t.Context(), "c", []tree.ID{carried.ID}, everything); err != nil || got[0].Author != sum.ID || got[0].Unseen != 5 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

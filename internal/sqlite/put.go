@@ -53,6 +53,7 @@ type row struct {
 	node     *tree.Node
 	words    string
 	children []byte
+	author   []byte // nil for none
 	metadata string // "" for none
 	vector   []byte
 }
@@ -64,6 +65,9 @@ func newRow(n *tree.Node) (row, error) {
 	r := row{node: n, words: segment(n.Text, false), vector: encodeVector(n.Vector)}
 	for _, child := range n.Children {
 		r.children = append(r.children, child[:]...)
+	}
+	if n.Carried() {
+		r.author = n.Author[:]
 	}
 	if len(n.Metadata) > 0 {
 		b, err := json.Marshal(n.Metadata)
@@ -147,9 +151,9 @@ func (p *put) row(r *row) error {
 func (p *put) insert(r *row, document int64, metadata *int64) (added bool, err error) {
 	s, n := p.session, r.node
 	node := p.collection.firstNode + p.collection.next
-	changed, err := s.change(`INSERT INTO nodes (node, corpus, id, level, document, chunk_index, scope, children, tokens, words, n_leaves, recipe, born, died, metadata)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (corpus, id) DO NOTHING`,
-		node, p.collection.id, n.ID[:], n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, countWords(r.words), n.NLeaves, n.Recipe, n.Born, n.Died, metadata)
+	changed, err := s.change(`INSERT INTO nodes (node, corpus, id, level, document, chunk_index, scope, children, tokens, words, n_leaves, recipe, born, died, metadata, author, unseen, formed)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (corpus, id) DO NOTHING`,
+		node, p.collection.id, n.ID[:], n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, countWords(r.words), n.NLeaves, n.Recipe, n.Born, n.Died, metadata, r.author, n.Unseen, n.Formed)
 	if err != nil || changed == 0 {
 		return false, err
 	}
@@ -185,10 +189,11 @@ func (p *put) replace(r *row, document int64, metadata *int64) error {
 		return err
 	}
 	changed, err := s.change(`UPDATE nodes SET level = ?2, document = ?3, chunk_index = ?4, scope = ?5, children = ?6, tokens = ?7, n_leaves = ?8,
-			recipe = ?9, born = ?10, died = ?11, metadata = ?12
-		WHERE node = ?1 AND (level, document, chunk_index, scope, tokens, n_leaves, recipe, born, died) <> (?2, ?3, ?4, ?5, ?7, ?8, ?9, ?10, ?11)
-			OR node = ?1 AND (children IS NOT ?6 OR metadata IS NOT ?12)`,
-		node, n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, n.NLeaves, n.Recipe, n.Born, n.Died, metadata)
+			recipe = ?9, born = ?10, died = ?11, metadata = ?12, author = ?13, unseen = ?14, formed = ?15
+		WHERE node = ?1 AND (level, document, chunk_index, scope, tokens, n_leaves, recipe, born, died, unseen, formed)
+				<> (?2, ?3, ?4, ?5, ?7, ?8, ?9, ?10, ?11, ?14, ?15)
+			OR node = ?1 AND (children IS NOT ?6 OR metadata IS NOT ?12 OR author IS NOT ?13)`,
+		node, n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, n.NLeaves, n.Recipe, n.Born, n.Died, metadata, r.author, n.Unseen, n.Formed)
 	if changed > 0 {
 		p.collection.stamp = newStamp()
 	}

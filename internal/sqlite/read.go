@@ -256,7 +256,7 @@ func (s *session) levels(c *collection, filter store.Filter) ([]int, error) {
 
 // selectNodesOf begins a statement that reads nodes n, of documents d, for scanNode, each with a key, the place in a list.
 func selectNodesOf(from, key string, with store.Fields) string {
-	columns := key + ", n.id, n.level, d.name, n.chunk_index, n.scope, n.children, n.tokens, n.n_leaves, n.recipe, n.born, n.died"
+	columns := key + ", n.id, n.level, d.name, n.chunk_index, n.scope, n.children, n.tokens, n.n_leaves, n.recipe, n.born, n.died, n.author, n.unseen, n.formed"
 	if with.Text {
 		columns += ", (SELECT text FROM texts WHERE node = n.node)"
 	}
@@ -272,9 +272,9 @@ func selectNodesOf(from, key string, with store.Fields) string {
 // scanNode reads a node and its key from a row of selectNodesOf.
 func scanNode(scan func(...any) error, with store.Fields) (n *tree.Node, key int, err error) {
 	n = &tree.Node{}
-	var id, children, vector sql.RawBytes // read before the next row
+	var id, children, vector, author sql.RawBytes // read before the next row
 	var metadata *string
-	dst := []any{&key, &id, &n.Level, &n.DocumentID, &n.ChunkIndex, &n.Scope, &children, &n.Tokens, &n.NLeaves, &n.Recipe, &n.Born, &n.Died}
+	dst := []any{&key, &id, &n.Level, &n.DocumentID, &n.ChunkIndex, &n.Scope, &children, &n.Tokens, &n.NLeaves, &n.Recipe, &n.Born, &n.Died, &author, &n.Unseen, &n.Formed}
 	if with.Text {
 		dst = append(dst, &n.Text)
 	}
@@ -288,6 +288,7 @@ func scanNode(scan func(...any) error, with store.Fields) (n *tree.Node, key int
 		return nil, 0, err
 	}
 	copy(n.ID[:], id)
+	copy(n.Author[:], author)
 	if len(children) > 0 {
 		n.Children = make([]tree.ID, 0, len(children)/len(n.ID))
 	}

@@ -7,7 +7,7 @@ import (
 
 // schemaVersion is what user_version holds. Raise it with every change of the schema, and add the step that
 // leads there to migrations.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // applicationID marks the file as ours, for file(1) and against mistakes: "aeri".
 const applicationID = 0x61657269
@@ -101,6 +101,11 @@ CREATE TABLE barriers (
 	usage  TEXT NOT NULL,                 -- mapreduce.Usage as JSON
 	PRIMARY KEY (corpus, build, level)
 );
+`, `
+-- Of a summary in a tree that has grown.
+ALTER TABLE nodes ADD COLUMN author BLOB;                       -- id; NULL: its own
+ALTER TABLE nodes ADD COLUMN unseen INTEGER NOT NULL DEFAULT 0; -- tokens
+ALTER TABLE nodes ADD COLUMN formed INTEGER NOT NULL DEFAULT 0; -- tokens; 0: unknown
 `}
 
 // migrate creates the schema or brings it up to date, in one transaction.

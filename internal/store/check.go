@@ -17,6 +17,8 @@ func CheckNode(n *tree.Node, width int) error {
 		return fmt.Errorf("%w: a node without an id", ErrInvalid)
 	case n.Level < 0:
 		return fmt.Errorf("%w: level %d is below 0", ErrInvalid, n.Level)
+	case n.Unseen < 0 || n.Formed < 0:
+		return fmt.Errorf("%w: %d unseen and %d formed tokens: both must be at least 0", ErrInvalid, n.Unseen, n.Formed)
 	case n.Born < 0 || n.Died < 0 || n.Died > tree.Alive:
 		return fmt.Errorf("%w: life from %d to %d is not within 0 to %d", ErrInvalid, n.Born, n.Died, tree.Alive)
 	}

@@ -49,6 +49,23 @@ func SummaryID(corpus, document string, level int, recipe string, children []ID)
 	return sumID(h)
 }
 
+// CarriedID returns the id of a summary that has an author's text over other children. The text is the author's, whose id
+// is in it, so that a text stays a function of the id and no answer passes for another. The rest is as for [SummaryID].
+func CarriedID(corpus, document string, level int, recipe string, author ID, children []ID) ID {
+	sorted := slices.Clone(children)
+	slices.SortFunc(sorted, ID.Compare)
+	h := newID("carried")
+	writeString(h, corpus)
+	writeString(h, document)
+	writeInt(h, level)
+	writeString(h, recipe)
+	h.Write(author[:])
+	for _, c := range sorted {
+		h.Write(c[:])
+	}
+	return sumID(h)
+}
+
 // Recipe hashes everything that decides how a summary's text and vector are made: prompt, model, limits,
 // embedder, each as a name and a value in a fixed order. The result is 32 hexadecimal digits.
 func Recipe(fields ...string) string {

@@ -60,6 +60,27 @@ func TestIDsTellInputsApart(t *testing.T) {
 	}
 }
 
+// TestCarried: another author, or other children, is another id, and the name is the author's.
+func TestCarried(t *testing.T) {
+	a, b, author := tree.ID{1}, tree.ID{2}, tree.ID{9, 8, 7, 6}
+	id := tree.CarriedID("c", "d", 1, "r", author, []tree.ID{a, b})
+	if id != tree.CarriedID("c", "d", 1, "r", author, []tree.ID{b, a}) {
+		t.Error("the order of children changes the id")
+	}
+	for name, other := range map[string]tree.ID{
+		"author": tree.CarriedID("c", "d", 1, "r", tree.ID{9}, []tree.ID{a, b}), "children": tree.CarriedID("c", "d", 1, "r", author, []tree.ID{a}),
+		"kind": tree.SummaryID("c", "d", 1, "r", []tree.ID{author, a, b}),
+	} {
+		if other == id {
+			t.Errorf("another %s gives the same id", name)
+		}
+	}
+	made, carried := tree.Node{ID: author, Level: 1}, tree.Node{ID: id, Level: 1, Author: author}
+	if made.Carried() || !carried.Carried() || made.ClusterID() != "L1-09080706" || carried.ClusterID() != made.ClusterID() || made.Writer() != carried.Writer() {
+		t.Errorf("%q, carried %q", made.ClusterID(), carried.ClusterID())
+	}
+}
+
 func TestVisibility(t *testing.T) {
 	n := tree.Node{Born: 2, Died: 4}
 	for generation, want := range map[int]bool{1: false, 2: true, 3: true, 4: false} {

@@ -47,6 +47,14 @@ type Node struct {
 	// Recipe names how a summary was made; empty for a leaf.
 	Recipe string
 
+	// Author is the summary whose text and vector a carried summary has; zero for every other node. A carried summary
+	// stands in a tree that has grown: its children are those of now, its text was made from those of then.
+	Author ID
+	// Unseen is how many tokens of the leaves under a summary its text was not made from, neither itself nor through the
+	// texts of its children; at least 0. Formed is the number of tokens that its children had when its cluster was formed,
+	// before it grew; 0 when that is unknown. Both are 0 for a leaf.
+	Unseen, Formed int
+
 	// Born and Died are generations: a reader at generation G sees the node if Born <= G < Died.
 	Born, Died int
 
@@ -64,11 +72,23 @@ func (n *Node) IsLeaf() bool { return n.Level == 0 }
 // VisibleAt reports whether a reader at a generation sees the node.
 func (n *Node) VisibleAt(generation int) bool { return n.Born <= generation && generation < n.Died }
 
-// ClusterID names the cluster that a summary stands for, such as "L2-0f3c9a51". It is derived from the id, so
-// that a summary reused by a later build keeps its name. Empty for a leaf.
+// Carried reports whether a summary has the text of another, its author.
+func (n *Node) Carried() bool { return !n.Author.IsZero() }
+
+// Writer returns the summary that the node's text was made for: the author, or the node itself.
+func (n *Node) Writer() ID {
+	if n.Carried() {
+		return n.Author
+	}
+	return n.ID
+}
+
+// ClusterID names the cluster that a summary stands for, such as "L2-0f3c9a51". It is derived from the id, of a carried
+// summary from its author's, so that a summary keeps its name as long as it has the same text. Empty for a leaf.
 func (n *Node) ClusterID() string {
 	if n.IsLeaf() {
 		return ""
 	}
-	return fmt.Sprintf("L%d-%x", n.Level, n.ID[:4])
+	id := n.Writer()
+	return fmt.Sprintf("L%d-%x", n.Level, id[:4])
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // lean are the properties that every read needs.
-var lean = []string{propDocument, propChunk, propLevel, propChildren, propScope, propTokens, propBorn, propDied, propRecipe, propLeaves}
+var lean = []string{propDocument, propChunk, propLevel, propChildren, propScope, propTokens, propBorn, propDied, propRecipe, propLeaves, propAuthor, propUnseen, propFormed}
 
 // request returns the part of a search request that says what to return.
 func (s *Store) request(c *collection, with store.Fields) *pb.SearchRequest {
@@ -24,7 +24,7 @@ func (s *Store) request(c *collection, with store.Fields) *pb.SearchRequest {
 		Properties: &pb.PropertiesRequest{},
 	}
 	switch {
-	case with.Metadata: // another process may have added properties since the schema was read
+	case with.Metadata || c.lacks(): // another process may have added properties since the schema was read
 		r.Properties.ReturnAllNonrefProperties = true
 	case with.Text:
 		r.Properties.NonRefProperties = append(append(make([]string, 0, len(lean)+1), lean...), propText)
@@ -65,6 +65,14 @@ func (c *collection) decode(r *pb.SearchResult, with store.Fields) (tree.Node, e
 	n.Born = int(fields[propBorn].GetIntValue())
 	n.Died = int(fields[propDied].GetIntValue())
 	n.NLeaves = int(fields[propLeaves].GetIntValue())
+	n.Unseen = int(fields[propUnseen].GetIntValue())
+	n.Formed = int(fields[propFormed].GetIntValue())
+	if text := fields[propAuthor].GetTextValue(); text != "" {
+		var err error
+		if n.Author, err = tree.ParseID(text); err != nil {
+			return n, fmt.Errorf("node %s: author: %w", n.ID, err)
+		}
+	}
 	for _, text := range fields[propChildren].GetListValue().GetTextValues().GetValues() {
 		id, err := tree.ParseID(text)
 		if err != nil {

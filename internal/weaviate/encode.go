@@ -29,6 +29,14 @@ func (s *Store) encode(c *collection, n *tree.Node) (*pb.BatchObject, int) {
 	optional(propCluster, n.ClusterID())
 	optional(propScope, string(n.Scope))
 	optional(propRecipe, n.Recipe)
+	if n.Carried() {
+		optional(propAuthor, n.Author.String())
+	}
+	for name, tokens := range map[string]int{propUnseen: n.Unseen, propFormed: n.Formed} {
+		if tokens > 0 {
+			fields[name] = number(tokens)
+		}
+	}
 	optional(propWords, missedWords(n.Text))
 	p := &pb.BatchObject_Properties{NonRefProperties: &structpb.Struct{Fields: fields}}
 	if len(n.Children) > 0 {

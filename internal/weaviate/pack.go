@@ -11,10 +11,11 @@ import (
 
 // packNode appends a node without its id and its document.
 func packNode(b []byte, n *tree.Node) []byte {
-	for _, v := range []int{n.Level, n.ChunkIndex, n.Tokens, n.NLeaves, n.Born, n.Died} {
+	for _, v := range []int{n.Level, n.ChunkIndex, n.Tokens, n.NLeaves, n.Born, n.Died, n.Unseen, n.Formed} {
 		b = binary.AppendVarint(b, int64(v))
 	}
 	b = packText(packText(packText(b, string(n.Scope)), n.Recipe), n.Text)
+	b = append(b, n.Author[:]...)
 	b = binary.AppendUvarint(b, uint64(len(n.Children)))
 	for _, id := range n.Children {
 		b = append(b, id[:]...)
@@ -78,10 +79,11 @@ var errPacked = errors.New("the packed form is damaged")
 func unpackNode(b []byte) (tree.Node, error) {
 	var n tree.Node
 	u := unpacker{rest: b}
-	for _, v := range []*int{&n.Level, &n.ChunkIndex, &n.Tokens, &n.NLeaves, &n.Born, &n.Died} {
+	for _, v := range []*int{&n.Level, &n.ChunkIndex, &n.Tokens, &n.NLeaves, &n.Born, &n.Died, &n.Unseen, &n.Formed} {
 		*v = u.int()
 	}
 	n.Scope, n.Recipe, n.Text = tree.Scope(u.text()), u.text(), u.text()
+	copy(n.Author[:], u.bytes(len(n.Author)))
 	if count := u.count(len(tree.ID{})); count > 0 {
 		n.Children = make([]tree.ID, count)
 		for i := range n.Children {

@@ -30,6 +30,9 @@ const (
 	propDied       = "died"
 	propRecipe     = "recipe"
 	propLeaves     = "n_leaves"
+	propAuthor     = "raptor_author" // "author" is a common key of metadata
+	propUnseen     = "raptor_unseen_tokens"
+	propFormed     = "raptor_formed_tokens"
 	propWords      = "words"
 	propUntrimmed  = "untrimmed"
 	propChunkLevel = "chunk_level" // of helix
@@ -64,6 +67,9 @@ var columns = []column{
 	{name: propDied, dataType: "int", span: true},
 	{name: propRecipe, dataType: "text", tokenization: "field", filter: true},
 	{name: propLeaves, dataType: "int"},
+	{name: propAuthor, dataType: "text", tokenization: "field", filter: true},
+	{name: propUnseen, dataType: "int"},
+	{name: propFormed, dataType: "int"},
 	{name: propWords, dataType: "text", tokenization: "whitespace", search: true, with: onDemand},
 	// A mark, never set: some key of the corpus begins or ends with white space, which the index of keys leaves out.
 	{name: propUntrimmed, dataType: "boolean", with: onDemand},
@@ -126,7 +132,33 @@ func (s *Store) lookup(ctx context.Context, corpus string) (*collection, error) 
 	if c != nil && time.Since(c.read) < schemaAge {
 		return c, nil
 	}
-	return s.refresh(ctx, corpus)
+	known := c != nil
+	c, err := s.refresh(ctx, corpus)
+	if err != nil || c == nil || known || !c.lacks() {
+		return c, err
+	}
+	// An older aerie made it. Nodes that are read by a process that knows less of the schema than their writer would lack
+	// what is new, so that the first to look adds it. Who may only read goes on without.
+	if newer, err := s.addProperties(ctx, corpus, c, s.missing(c)); err == nil {
+		return newer, nil
+	}
+	return c, ctx.Err()
+}
+
+// lacks reports whether the collection was made by an aerie that knew fewer properties.
+func (c *collection) lacks() bool {
+	return slices.ContainsFunc(columns, func(col column) bool { return col.with == "" && !c.has(col.name) })
+}
+
+// missing returns the properties that every collection of the config has and this one lacks.
+func (s *Store) missing(c *collection) []*models.Property {
+	var missing []*models.Property
+	for _, col := range columns {
+		if (col.with == "" || s.cfg.compat(col.with)) && !c.has(col.name) {
+			missing = append(missing, col.property())
+		}
+	}
+	return missing
 }
 
 func isNotFound(err error) bool {
@@ -210,13 +242,7 @@ func (s *Store) ensure(ctx context.Context, corpus string, width int) (*collecti
 			return nil, errors.Join(err, fmt.Errorf("weaviate: tenant %s of corpus %s: it was created and is not there", s.cfg.Tenant, corpus))
 		}
 	}
-	var missing []*models.Property
-	for _, col := range columns {
-		if (col.with == "" || s.cfg.compat(col.with)) && !c.has(col.name) {
-			missing = append(missing, col.property())
-		}
-	}
-	return s.addProperties(ctx, corpus, c, missing)
+	return s.addProperties(ctx, corpus, c, s.missing(c))
 }
 
 // errDropped: somebody has dropped the collection that was being written to.

@@ -192,7 +192,7 @@ func (w *Worker) make(ctx context.Context, t *queue.Task, held *holding) (mapred
 	node := tree.Node{
 		ID: t.ID, Level: t.Level, DocumentID: t.DocumentID, ChunkIndex: -1, Scope: t.Scope,
 		Children: sortedIDs(children), Text: answer.Text, Tokens: w.cfg.Reduce.Counter.Count(answer.Text),
-		NLeaves: t.NLeaves, Recipe: t.Recipe, Born: t.Generation, Died: tree.Alive, Vector: vectors[0],
+		NLeaves: t.NLeaves, Recipe: t.Recipe, Unseen: t.Unseen, Formed: t.Formed, Born: t.Generation, Died: tree.Alive, Vector: vectors[0],
 	}
 	if err := w.deps.Store.Put(ctx, t.Corpus, []tree.Node{node}); err != nil {
 		if errors.Is(err, store.ErrWidth) || errors.Is(err, store.ErrInvalid) {

@@ -22,6 +22,28 @@ var nodeTests = []contractTest{
 		s.put(a, b, sum)
 		s.same("nodes", s.get(sum.ID, a.ID, b.ID), []tree.Node{sum, a, b})
 	}},
+	{"CarriedSummaries", func(s *suite) {
+		a, b, c := s.leaf("d", 0, "first"), s.leaf("d", 1, "second"), s.leaf("d", 2, "third")
+		a.Metadata = map[string]any{"author": "somebody", "unseen": 1.0}
+		made := s.summary(1, 1, "both", a, b)
+		made.Unseen, made.Formed = 7, 200
+		carried := made
+		carried.Author, carried.Children, carried.NLeaves, carried.Born = made.ID, []tree.ID{a.ID, b.ID, c.ID}, 3, 2
+		carried.ID = tree.CarriedID(s.corpus, made.DocumentID, 1, made.Recipe, made.ID, carried.Children)
+		carried.Unseen, carried.Formed = 40, 0
+		s.put(a, b, c, made, carried)
+		s.same("nodes", s.get(carried.ID, made.ID, a.ID), []tree.Node{carried, made, a})
+		s.same("summaries", s.each(store.Summaries().VisibleAt(1)), []tree.Node{made})
+		hits := s.search(store.Query{Vector: made.Vector, Limit: 1, Filter: store.Summaries().VisibleAt(3), With: everything})
+		s.same("found", hits[0].Node.Writer(), made.ID)
+		carried.Unseen, carried.Formed = 41, 300
+		s.put(carried)
+		s.same("put again", s.get(carried.ID), []tree.Node{carried})
+		carried.Unseen = -1
+		if err := s.store.Put(s.Context(), s.corpus, []tree.Node{carried}); !errors.Is(err, store.ErrInvalid) {
+			s.Errorf("a node with -1 unseen tokens: %v, want ErrInvalid", err)
+		}
+	}},
 	{"TextIsKeptByteForByte", func(s *suite) {
 		var nodes []tree.Node
 		for i, text := range []string{
