@@ -25,6 +25,9 @@ const TriggerResumed = "resumed"
 type Request struct {
 	// Force builds whatever the growth rule says.
 	Force bool
+	// Full builds in full, whatever the configuration says, and Restale makes every carried summary that has not seen all of its
+	// leaves. Either takes the place of an unfinished build that doesn't, and starts one as Force does.
+	Full, Restale bool
 	// Trigger says why, for the record: "growth", "command", "schedule".
 	Trigger string
 	// Retry takes buried tasks back; with RetryCause only those of one cause. Without any, nothing is built.
@@ -88,8 +91,8 @@ func (r *run) build(req Request) (Report, error) {
 	case r.continues(record, decision, req):
 		return r.resume()
 	}
-	start := req.Force || decision.Due || (decision.Differs && req.Trigger == "command") || req.Trigger == TriggerSchedule
-	if req.Force && record.Generation == 0 && leaves == 0 {
+	start := req.Force || req.Full || req.Restale || decision.Due || (decision.Differs && req.Trigger == "command") || req.Trigger == TriggerSchedule
+	if record.Generation == 0 && leaves == 0 {
 		start = false // nothing to build from, and nothing to take away
 	}
 	if !start && req.Trigger == TriggerResumed && r.state != nil && !r.state.Resting() {
@@ -116,6 +119,9 @@ func (r *run) continues(record *levels.Corpus, d levels.Decision, req Request) b
 	if r.state.Generation != record.Generation+1 && !switched {
 		return false
 	}
+	if grows := r.state.From > 0; grows && (req.Full || !r.cfg.Incremental) || req.Restale && grows && r.state.Stale > 0 {
+		return false
+	}
 	if r.state.Status == levels.Degraded {
 		// Starting again would bury the same tasks again; only a changed corpus or a person's wish does.
 		return !req.Force && (!d.Due || record.Changes == r.state.Baseline.Changes)
@@ -132,7 +138,10 @@ func (r *run) start(record *levels.Corpus, req Request, d levels.Decision) (Repo
 	r.state = &levels.State{
 		Corpus: r.cfg.Corpus, Build: newBuildID(now), Generation: record.Generation + 1, Recipe: r.cfg.Recipe,
 		Config: r.configDigest(), Trigger: why, MaxDepth: r.cfg.MaxDepth, Status: levels.Running, Started: now,
-		Key: r.req.Key, MaxTokens: r.req.MaxTokens, MaxCost: r.req.MaxCost,
+		From: r.from(record, req), Stale: r.cfg.Stale, Key: r.req.Key, MaxTokens: r.req.MaxTokens, MaxCost: r.req.MaxCost,
+	}
+	if req.Restale {
+		r.state.Stale = 0
 	}
 	if err := r.save(r.ctx); err != nil {
 		return Report{}, err

@@ -38,6 +38,11 @@ type Config struct {
 	MinChunks int
 	// MaxDepth bounds the number of levels; 0 means no bound.
 	MaxDepth int
+	// Incremental builds grow the published tree where they can, and otherwise cluster anew; without it every build is in full.
+	Incremental bool
+	// Stale is the share of the leaf tokens under it that a summary of a growing tree may not have seen, 0 to below 1; 0: every
+	// summary that is touched is made again.
+	Stale float64
 	// Clustering says how levels are clustered. Its Progress is the coordinator's own.
 	Clustering clustering.Config
 	// Recipe names how summaries are made; see tree.Recipe. Workers with another recipe don't take the tasks.
@@ -71,6 +76,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("coordinator: build.min_chunks is %d, but must be at least 2", c.MinChunks)
 	case c.MaxDepth < 0:
 		return fmt.Errorf("coordinator: build.max_depth is %d, but must be 0 (no limit) or more", c.MaxDepth)
+	case !(c.Stale >= 0 && c.Stale < 1):
+		return fmt.Errorf("coordinator: build.stale is %v, but must be at least 0 and below 1", c.Stale)
 	case c.Buried < 0 || c.Buried > 1:
 		return fmt.Errorf("coordinator: the share of buried tasks is %v, but must be 0 to 1", c.Buried)
 	}
@@ -87,6 +94,7 @@ type Deps struct {
 	Queue   queue.Queue
 	Journal llm.Journal // forgets attempts when buried tasks run again
 	Cluster clustering.Func
+	Grow    clustering.GrowFunc
 	Dry     Dry // foresees the calls of a cluster, for Plan
 	// Books is told the budget of a build, as its state has it, and what it has spent, whenever one starts or goes on; nil where
 	// nobody keeps a budget.
@@ -129,6 +137,9 @@ func New(cfg Config, deps Deps) (*Coordinator, error) {
 	}
 	if deps.Cluster == nil {
 		deps.Cluster = clustering.Cluster
+	}
+	if deps.Grow == nil {
+		deps.Grow = clustering.Grow
 	}
 	return &Coordinator{cfg: cfg, deps: deps, hints: make(chan struct{}, 1)}, nil
 }

@@ -23,10 +23,24 @@ type Estimate struct {
 	Corpus string          `json:"corpus"`
 	Levels []LevelEstimate `json:"levels"`
 	mapreduce.Usage
-	Cost           *Cost  `json:"cost"`
-	WouldBuild     bool   `json:"would_build"`
-	Why            string `json:"why"`
-	StoppedBecause string `json:"stopped_because"`
+	Cost *Cost `json:"cost"`
+	// Incremental is what a build that grows the tree would do, nil where it can't; Full what one in full would. Levels and the
+	// sums above are of the one that the next build is.
+	Incremental    *EstimateSum `json:"incremental"`
+	Full           *EstimateSum `json:"full"`
+	WouldBuild     bool         `json:"would_build"`
+	Why            string       `json:"why"`
+	StoppedBecause string       `json:"stopped_because"`
+}
+
+// EstimateSum is one way to build.
+type EstimateSum struct {
+	Calls        int   `json:"calls"`
+	Kept         int   `json:"kept"` // summaries that exist
+	Carried      int   `json:"carried"`
+	InputTokens  int   `json:"input_tokens"`
+	OutputTokens int   `json:"output_tokens"`
+	Cost         *Cost `json:"cost"`
 }
 
 // LevelEstimate is one level of an estimate.
@@ -35,6 +49,8 @@ type LevelEstimate struct {
 	NodesIn  int `json:"nodes_in"`
 	Clusters int `json:"clusters"`
 	mapreduce.Usage
+	// Carried counts the summaries that get a text of the tree before; they are neither Calls nor Reused.
+	Carried              int `json:"carried"`
 	LargestClusterTokens int `json:"largest_cluster_tokens"`
 	// Estimate is false where the clusters were computed, which is level 1; the vectors of the levels above
 	// don't exist yet.
@@ -57,24 +73,53 @@ func (c *Coordinator) Plan(ctx context.Context) (Estimate, error) {
 	if err != nil {
 		return Estimate{}, err
 	}
-	if plan == nil {
-		if plan, err = c.wouldBePlan(ctx); err != nil {
+	if plan != nil {
+		err = c.estimateLevels(ctx, plan, &e)
+		c.sum(&e)
+		return e, err
+	}
+	in, err := c.leafRows(ctx)
+	if err != nil {
+		return Estimate{}, err
+	}
+	defer in.close()
+	if plan, err = c.wouldBePlan(ctx, in); err != nil {
+		return Estimate{}, err
+	}
+	if err := c.estimateLevels(ctx, plan, &e); err != nil {
+		return Estimate{}, err
+	}
+	c.sum(&e)
+	e.Full = e.whole()
+	if c.inFull(record) == "" {
+		grown := Estimate{Corpus: e.Corpus, Levels: []LevelEstimate{}, WouldBuild: e.WouldBuild, Why: e.Why, Full: e.Full}
+		if err := c.estimateGrowth(ctx, record.Generation, in, &grown); err != nil {
 			return Estimate{}, err
 		}
+		c.sum(&grown)
+		grown.Incremental = grown.whole()
+		return grown, nil
 	}
-	e.StoppedBecause = plan.Stopped
-	if len(plan.Clusters) > 0 {
-		if err := c.estimateLevels(ctx, plan, &e); err != nil {
-			return Estimate{}, err
-		}
-	}
+	return e, nil
+}
+
+// sum adds the levels up.
+func (c *Coordinator) sum(e *Estimate) {
+	e.Usage = mapreduce.Usage{}
 	for _, l := range e.Levels {
 		e.Usage = e.Usage.Add(l.Usage)
 	}
 	if c.cfg.Price != nil {
 		e.Cost = c.cfg.Price.Of(e.Usage)
 	}
-	return e, nil
+}
+
+func (e *Estimate) whole() *EstimateSum {
+	out := &EstimateSum{Calls: e.Calls, Kept: e.Reused, InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, Cost: e.Cost}
+	for _, l := range e.Levels {
+		out.Carried += l.Carried
+	}
+	return out
 }
 
 // unfinishedPlan returns the plan of level 1 of a build that would be resumed, or nil.
@@ -100,36 +145,33 @@ func (c *Coordinator) unfinishedPlan(ctx context.Context, e *Estimate) (*levels.
 	return plan, nil
 }
 
-// wouldBePlan clusters the leaves as a build would.
-func (c *Coordinator) wouldBePlan(ctx context.Context) (*levels.Plan, error) {
-	in, err := c.leafRows(ctx)
+// wouldBePlan clusters the leaves as a build in full would.
+func (c *Coordinator) wouldBePlan(ctx context.Context, in *rows) (*levels.Plan, error) {
+	from := newBelow(in, nil, nil)
+	groups, stopped, err := c.cluster(ctx, 1, from, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer in.close()
-	groups, stopped, err := c.cluster(ctx, 1, in)
-	if err != nil {
-		return nil, err
-	}
-	plan := &levels.Plan{Corpus: c.cfg.Corpus, Level: 1, NodesIn: len(in.ids), Stopped: stopped}
-	seen := make(map[tree.ID]bool, len(groups))
-	for _, group := range groups {
-		if cluster := c.clusterOf(1, in, group); !seen[cluster.ID] {
-			seen[cluster.ID] = true
-			plan.Clusters = append(plan.Clusters, cluster)
-		}
-	}
-	return plan, nil
+	return &levels.Plan{
+		Corpus: c.cfg.Corpus, Level: 1, NodesIn: len(in.ids), Stopped: stopped, Clusters: c.clusters(1, from, groups, nil),
+	}, nil
 }
 
 // estimateLevels fills in level 1 exactly and the levels above by its proportions: each cluster above holds as many
 // tokens as one of level 1 does.
 func (c *Coordinator) estimateLevels(ctx context.Context, plan *levels.Plan, e *Estimate) error {
+	e.StoppedBecause = plan.Stopped
+	if len(plan.Clusters) == 0 {
+		return nil
+	}
 	first := LevelEstimate{Level: 1, NodesIn: plan.NodesIn, Clusters: len(plan.Clusters)}
 	for _, cl := range plan.Clusters {
 		first.LargestClusterTokens = max(first.LargestClusterTokens, cl.Tokens)
 	}
-	for clusters := range slices.Chunk(plan.Clusters, page/10) {
+	tasks := slices.Clone(plan.Clusters)
+	tasks = slices.DeleteFunc(tasks, func(cl levels.Cluster) bool { return carries(&cl) })
+	first.Carried = len(plan.Clusters) - len(tasks)
+	for clusters := range slices.Chunk(tasks, page/10) {
 		usage, err := c.foresee(ctx, clusters)
 		if err != nil {
 			return err

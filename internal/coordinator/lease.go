@@ -23,6 +23,7 @@ type run struct {
 
 	state   *levels.State
 	lineage *lineage
+	past    *past // the tree before, once it is read; nil for a build in full
 	req     Request
 }
 

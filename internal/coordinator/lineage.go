@@ -8,28 +8,37 @@ import (
 )
 
 // lineage knows the leaves under the nodes of the newest planned level, so that each summary can say how many
-// distinct leaves it stands on. Leaves are numbered in the order in which level 1 meets them.
+// distinct leaves it stands on.
 type lineage struct {
 	level  int
 	leaves map[tree.ID][]int32 // of each node of level, ascending
 }
 
 // newLineage starts at the leaves.
-func newLineage(leaves []tree.ID) *lineage {
+func newLineage(leaves []tree.ID, numbers *leafNumbers) *lineage {
 	l := &lineage{leaves: make(map[tree.ID][]int32, len(leaves))}
-	numbers := make([]int32, len(leaves))
+	of := make([]int32, len(leaves))
 	for i, id := range leaves {
-		numbers[i] = int32(i)
-		l.leaves[id] = numbers[i : i+1 : i+1]
+		of[i] = numbers.number(id)
+		l.leaves[id] = of[i : i+1 : i+1]
 	}
 	return l
 }
 
 // lineageOf climbs through the plans of all levels built so far, level 1 first.
-func lineageOf(plans []*levels.Plan) *lineage {
+func lineageOf(plans []*levels.Plan, numbers *leafNumbers) *lineage {
+	l := newLineage(leavesOf(plans[0]), numbers)
+	for _, p := range plans {
+		l = l.climb(p)
+	}
+	return l
+}
+
+// leavesOf returns the distinct children of a plan, in the order in which they come.
+func leavesOf(plan *levels.Plan) []tree.ID {
 	var leaves []tree.ID
 	seen := make(map[tree.ID]bool)
-	for _, c := range plans[0].Clusters {
+	for _, c := range plan.Clusters {
 		for _, child := range c.Children {
 			if !seen[child] {
 				seen[child] = true
@@ -37,11 +46,40 @@ func lineageOf(plans []*levels.Plan) *lineage {
 			}
 		}
 	}
-	l := newLineage(leaves)
-	for _, p := range plans {
-		l = l.climb(p)
+	return leaves
+}
+
+// leafNumbers names leaves by small numbers, those of now and those of the tree before alike, and knows their tokens.
+type leafNumbers struct {
+	of     map[tree.ID]int32
+	tokens []int // by number; 0 for a leaf that is gone
+}
+
+func newLeafNumbers() *leafNumbers { return &leafNumbers{of: make(map[tree.ID]int32)} }
+
+func (l *leafNumbers) number(id tree.ID) int32 {
+	n, ok := l.of[id]
+	if !ok {
+		n = int32(len(l.tokens))
+		l.of[id] = n
+		l.tokens = append(l.tokens, 0)
 	}
-	return l
+	return n
+}
+
+// know sets the tokens of leaves.
+func (l *leafNumbers) know(ids []tree.ID, tokens []int) {
+	for i, id := range ids {
+		l.tokens[l.number(id)] = tokens[i]
+	}
+}
+
+func (l *leafNumbers) sum(leaves []int32) int {
+	t := 0
+	for _, n := range leaves {
+		t += l.tokens[n]
+	}
+	return t
 }
 
 // under returns the distinct leaves under a set of nodes, ascending.

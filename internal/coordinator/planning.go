@@ -58,19 +58,18 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 		return r.leafRows(r.ctx)
 	}()
 	if err != nil {
-		var lost *planLost
-		if errors.As(err, &lost) {
-			return levels.PlanLost{Level: lost.level}, nil
-		}
-		return nil, err
+		return lostOr(err)
 	}
 	defer in.close()
+	from, err := r.below(level, in)
+	if err != nil {
+		return lostOr(err)
+	}
 	if level == 1 {
 		baseline.Leaves = len(in.ids)
-		r.lineage = newLineage(in.ids)
 	}
 	began := time.Now()
-	groups, stopped, err := r.cluster(r.ctx, level, in)
+	groups, stopped, err := r.cluster(r.ctx, level, from, r.past)
 	clustering = time.Since(began)
 	if err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 	if len(groups) == 0 {
 		return levels.NoLevel{Level: level, Why: stopped, Baseline: baseline}, nil
 	}
-	plan := r.freeze(level, in, groups)
+	plan := r.freeze(level, from, groups)
 	if err := r.deps.Plans.PutPlan(r.ctx, plan); err != nil {
 		return nil, fmt.Errorf("coordinator: plan of level %d: %w", level, err)
 	}
@@ -91,8 +90,57 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 		planned.Largest = max(planned.Largest, c.Tokens)
 		planned.Tokens += c.Tokens
 		planned.Members += len(c.Children)
+		switch {
+		case r.past == nil:
+		case c.ID == c.Slot:
+			planned.Kept++
+		case carries(&c):
+			planned.Carried++
+		}
+	}
+	if level == 1 {
+		planned.Coherence = coherence(in, groups)
 	}
 	return planned, nil
+}
+
+// lostOr is the event of a lost plan, if that is what an error says.
+func lostOr(err error) (levels.Event, error) {
+	var lost *planLost
+	if errors.As(err, &lost) {
+		return levels.PlanLost{Level: lost.level}, nil
+	}
+	return nil, err
+}
+
+// below readies what a level is planned from: its rows, the leaves under them, and the tree before if the build grows.
+func (r *run) below(level int, in *rows) (*below, error) {
+	past, err := r.grows()
+	if err != nil {
+		return nil, err
+	}
+	if level == 1 {
+		numbers := r.numbers()
+		numbers.know(in.ids, in.tokens)
+		r.lineage = newLineage(in.ids, numbers)
+		return newBelow(in, nil, r.lineage.leaves), nil
+	}
+	if past == nil {
+		return newBelow(in, nil, r.lineage.leaves), nil
+	}
+	plan, err := r.plan(level - 1)
+	if err != nil {
+		return nil, err
+	}
+	return newBelow(in, plan, r.lineage.leaves), nil
+}
+
+// numbers are those of the tree before, if the build grows from one.
+func (r *run) numbers() *leafNumbers {
+	if r.past != nil {
+		return r.past.leaves
+	}
+	return newLeafNumbers()
 }
 
 // leafRows reads every leaf of the corpus.
@@ -219,24 +267,51 @@ func (r *run) climbTo(level int) error {
 			return err
 		}
 	}
-	r.lineage = lineageOf(plans)
+	past, err := r.grows()
+	if err != nil {
+		return err
+	}
+	if past != nil {
+		// Those that were deleted since still have their tokens: they go when the build has ended.
+		for ids := range slices.Chunk(leavesOf(plans[0]), page) {
+			nodes, err := r.deps.Store.Get(r.ctx, r.cfg.Corpus, ids, store.Fields{})
+			if err != nil {
+				return fmt.Errorf("coordinator: reading leaves: %w", err)
+			}
+			for i := range nodes {
+				past.leaves.know([]tree.ID{nodes[i].ID}, []int{nodes[i].Tokens})
+			}
+		}
+	}
+	r.lineage = lineageOf(plans, r.numbers())
 	return nil
 }
 
-// cluster groups the rows of a level: all together, or each document's by themselves. The groups hold ascending rows.
-func (c *Coordinator) cluster(ctx context.Context, level int, in *rows) (groups [][]int, stopped string, err error) {
+// cluster groups the rows of a level: all together, or each document's by themselves; into the slots of the tree before
+// where there is one.
+func (c *Coordinator) cluster(ctx context.Context, level int, from *below, p *past) (groups []grown, stopped string, err error) {
+	in := from.rows
+	old := map[string][]*slot{}
+	if p != nil {
+		for _, s := range p.levels[level] {
+			old[s.document] = append(old[s.document], s)
+		}
+	}
+	span := func(ctx context.Context, lo, hi int, progress func(string, int, int)) ([]grown, string, error) {
+		return c.growSpan(ctx, p, from, old, level, lo, hi, progress)
+	}
 	if c.cfg.Rule.Scope == tree.ScopeCorpus {
-		return c.clusterSpan(ctx, level, in, 0, len(in.ids), c.progress(level))
+		return span(ctx, 0, len(in.ids), c.progress(level))
 	}
 	spans := documentSpans(in.documents)
-	results := make([][][]int, len(spans))
+	results := make([][]grown, len(spans))
 	reasons := make([]string, len(spans))
 	var finished atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers())
-	for i, span := range spans {
+	for i, at := range spans {
 		group.Go(func() (err error) {
-			results[i], reasons[i], err = c.clusterSpan(ctx, level, in, span[0], span[1], nil)
+			results[i], reasons[i], err = span(ctx, at[0], at[1], nil)
 			c.setDoing(fmt.Sprintf("clustering level %d: document %d of %d", level, finished.Add(1), len(spans)))
 			return err
 		})
@@ -315,31 +390,41 @@ func mixSeed(seed uint64, level int, document string) uint64 {
 }
 
 // freeze turns groups of rows into a sealed plan. Groups with the same children are one cluster.
-func (r *run) freeze(level int, in *rows, groups [][]int) *levels.Plan {
+func (r *run) freeze(level int, from *below, groups []grown) *levels.Plan {
 	plan := &levels.Plan{
 		Corpus: r.cfg.Corpus, Build: r.state.Build, Level: level, Recipe: r.cfg.Recipe,
-		Generation: r.state.Generation, Scope: r.cfg.Rule.Scope, NodesIn: len(in.ids),
+		Generation: r.state.Generation, Scope: r.cfg.Rule.Scope, NodesIn: len(from.rows.ids),
 	}
-	seen := make(map[tree.ID]bool, len(groups))
-	for _, group := range groups {
-		cluster := r.clusterOf(level, in, group)
-		if seen[cluster.ID] {
-			continue
-		}
-		seen[cluster.ID] = true
-		cluster.NLeaves = len(r.lineage.under(cluster.Children))
-		plan.Clusters = append(plan.Clusters, cluster)
+	plan.Clusters = r.clusters(level, from, groups, r.past)
+	for i := range plan.Clusters {
+		plan.Clusters[i].NLeaves = len(r.lineage.under(plan.Clusters[i].Children))
 	}
 	plan.Seal()
 	return plan
 }
 
-func (c *Coordinator) clusterOf(level int, in *rows, group []int) levels.Cluster {
-	cluster := levels.Cluster{DocumentID: in.documents[group[0]], Children: make([]tree.ID, len(group))}
-	for i, row := range group {
-		cluster.Children[i] = in.ids[row]
-		cluster.Tokens += in.tokens[row]
+// clusters are the tasks of a plan, without the numbers of leaves.
+func (c *Coordinator) clusters(level int, from *below, groups []grown, p *past) []levels.Cluster {
+	in := from.rows
+	seen := make(map[tree.ID]bool, len(groups))
+	clusters := make([]levels.Cluster, 0, len(groups))
+	for _, group := range groups {
+		cluster := levels.Cluster{
+			DocumentID: in.documents[group.rows[0]], Children: make([]tree.ID, len(group.rows)),
+			Slot: group.slot, From: group.from, Formed: group.formed,
+		}
+		for i, row := range group.rows {
+			cluster.Children[i] = in.ids[row]
+			cluster.Tokens += in.tokens[row]
+		}
+		cluster.ID = tree.SummaryID(c.cfg.Corpus, cluster.DocumentID, level, c.cfg.Recipe, cluster.Children)
+		if p != nil {
+			p.decide(&cluster, from, level)
+		}
+		if !seen[cluster.ID] {
+			seen[cluster.ID] = true
+			clusters = append(clusters, cluster)
+		}
 	}
-	cluster.ID = tree.SummaryID(c.cfg.Corpus, cluster.DocumentID, level, c.cfg.Recipe, cluster.Children)
-	return cluster
+	return clusters
 }

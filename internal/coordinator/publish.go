@@ -42,6 +42,9 @@ func (r *run) publishLevel(level int) (levels.Event, error) {
 	if err := r.deps.Barrier.Open(r.ctx, r.of(level), plan.Digest, len(plan.Clusters)); err != nil {
 		return nil, fmt.Errorf("coordinator: level %d: %w", level, err)
 	}
+	if err := r.carry(plan); err != nil {
+		return lostOr(err)
+	}
 	queued, err := r.deps.Queue.Queued(r.ctx, r.of(level))
 	if err != nil {
 		return nil, fmt.Errorf("coordinator: level %d: %w", level, err)
@@ -111,14 +114,17 @@ func (r *run) markDone(plan *levels.Plan, settled map[tree.ID]bool) error {
 			exists[nodes[i].ID] = true
 		}
 		for position := lo; position < hi; position++ {
-			id := plan.Clusters[position].ID
+			cluster := &plan.Clusters[position]
+			id := cluster.ID
 			if !exists[id] || settled[id] {
 				continue // a worker has it in hand, and will find the node
 			}
 			settled[id] = true
 			if !marked[position] {
 				mark := levels.Mark{Position: position, Outcome: levels.Done}
-				mark.Usage.Reused = 1
+				if !carries(cluster) {
+					mark.Usage.Reused = 1
+				}
 				marks = append(marks, mark)
 			}
 		}
@@ -282,11 +288,16 @@ func (r *run) publishTree() (levels.Event, error) {
 		if record.Epoch > r.state.Epoch {
 			return levels.ErrFenced
 		}
+		if record.Generation != r.state.Generation { // else it was killed right after
+			record.Full = r.fullBuild(record)
+		}
+		record.Coherence = r.state.Coherence
 		baseline := r.state.Baseline
 		record.Generation, record.Baseline, record.Epoch = r.state.Generation, &baseline, r.state.Epoch
 		record.StoppedBecause = r.state.StoppedBecause
 		record.Settings = &levels.Settings{
-			Scope: r.cfg.Rule.Scope, KeepLeaves: r.cfg.Rule.KeepLeaves, Recipe: r.cfg.Recipe, All: r.cfg.Settings,
+			Scope: r.cfg.Rule.Scope, KeepLeaves: r.cfg.Rule.KeepLeaves, Recipe: r.cfg.Recipe,
+			Mode: string(r.cfg.Clustering.Mode), All: r.cfg.Settings,
 		}
 		published = *record
 		return nil

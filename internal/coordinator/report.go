@@ -33,6 +33,7 @@ type Report struct {
 	mapreduce.Usage
 	Cost    *Cost           `json:"cost"`
 	Seconds float64         `json:"seconds"`
+	Carried int             `json:"carried"` // summaries that got a text of the tree before; they are not among Reused
 	Buried  []levels.Burial `json:"buried"`
 }
 
@@ -53,6 +54,7 @@ type LevelReport struct {
 	NodesOut int `json:"nodes_out"`
 	Clusters int `json:"clusters"`
 	mapreduce.Usage
+	Carried              int     `json:"carried"`
 	LargestClusterTokens int     `json:"largest_cluster_tokens"`
 	MeanClusterTokens    float64 `json:"mean_cluster_tokens"`
 	MeanClusterSize      float64 `json:"mean_cluster_size"`
@@ -116,8 +118,9 @@ func (r *run) report() Report {
 	report.Buried = append(report.Buried, s.Buried...)
 	for _, l := range s.Levels {
 		report.Usage = report.Usage.Add(l.Usage)
+		report.Carried += l.Carried
 		report.Levels = append(report.Levels, LevelReport{
-			Level: l.Level, NodesIn: l.NodesIn, NodesOut: l.Done, Clusters: l.Total, Usage: l.Usage,
+			Level: l.Level, NodesIn: l.NodesIn, NodesOut: l.Done, Clusters: l.Total, Usage: l.Usage, Carried: l.Carried,
 			LargestClusterTokens: l.Largest, MeanClusterTokens: mean(l.Tokens, l.Total),
 			MeanClusterSize: mean(l.Members, l.Total), Seconds: round(l.Took),
 		})

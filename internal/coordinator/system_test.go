@@ -43,13 +43,16 @@ type system struct {
 	buried   float64
 	recipe   string
 	slots    int
+	grow     *clustering.Config // set: builds grow the tree, with real clustering
+	embedder llm.Embedder
+	stale    float64
 }
 
 func newSystem(t *testing.T) *system {
 	return &system{
 		t: t, nodes: storetest.NewMemory(), records: leveltest.NewMemory(),
 		queue: queuetest.NewMemory(queuetest.MemoryConfig{}), journal: queuetest.NewJournal(),
-		endpoint: &endpoint{paid: map[string]int{}}, cluster: inFives, recipe: "r", slots: 4,
+		endpoint: &endpoint{paid: map[string]int{}}, cluster: inFives, recipe: "r", slots: 4, embedder: hashed{},
 		rule: levels.Rule{Threshold: 0.1, Scope: tree.ScopeCorpus, KeepLeaves: true},
 	}
 }
@@ -78,8 +81,10 @@ func inFives(_ context.Context, _ clustering.Config, in clustering.Input) (clust
 type endpoint struct {
 	mu   sync.Mutex
 	paid map[string]int // by input
-	fail func(input string) error
-	hold func(ctx context.Context) error
+	// words, if above 0, makes the answer the first of the words below, half as many as there are and at most so many.
+	words int
+	fail  func(input string) error
+	hold  func(ctx context.Context) error
 }
 
 func (e *endpoint) total() int {
@@ -108,6 +113,10 @@ func (e *endpoint) call(ctx context.Context, texts []string) (string, error) {
 	e.mu.Lock()
 	e.paid[input]++
 	e.mu.Unlock()
+	if e.words > 0 {
+		all := strings.Fields(strings.Join(texts, " "))
+		return strings.Join(all[:min(e.words, (len(all)+1)/2)], " "), nil
+	}
 	sum := sha256.Sum256([]byte(input))
 	return "summary " + hex.EncodeToString(sum[:8]), nil
 }
@@ -218,10 +227,14 @@ func (p *process) run(ctx context.Context, req coordinator.Request) (coordinator
 	builds := &killedBuilds{p.records, k}
 	tasks := &killedQueue{p.queue, k}
 	journal := &killedJournal{p.journal, k}
-	c, err := coordinator.New(coordinator.Config{
+	cfg := coordinator.Config{
 		Corpus: corpusName, Rule: p.rule, MinChunks: 4, MaxDepth: p.depth, Recipe: p.recipe, Buried: p.buried,
 		Holder: fmt.Sprint("process ", holders.Add(1)), Poll: time.Millisecond, LeaseTTL: time.Minute,
-	}, coordinator.Deps{
+	}
+	if p.grow != nil {
+		cfg.Incremental, cfg.Stale, cfg.Clustering = true, p.stale, *p.grow
+	}
+	c, err := coordinator.New(cfg, coordinator.Deps{
 		Store: nodes, Corpora: &killedCorpora{p.records.Corpora(), k}, Builds: builds, Barrier: barrier, Plans: plans,
 		Queue: tasks, Journal: journal, Cluster: p.cluster,
 	})
@@ -233,7 +246,7 @@ func (p *process) run(ctx context.Context, req coordinator.Request) (coordinator
 		Reduce: mapreduce.Config{ContextTokens: 4000, MaxOutputTokens: 50, Prompt: "sum: " + mapreduce.Placeholder, Counter: words{}},
 	}, worker.Deps{
 		Queue: tasks, Store: nodes, Barrier: barrier, Plans: plans, Builds: builds, Journal: journal,
-		Summarizer: &journaled{journal, p.endpoint, k.check}, Embedder: hashed{}, Marked: c.Hint,
+		Summarizer: &journaled{journal, p.endpoint, k.check}, Embedder: p.embedder, Marked: c.Hint,
 	})
 	if err != nil {
 		p.t.Fatal(err)

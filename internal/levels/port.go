@@ -140,8 +140,17 @@ type Settings struct {
 	Scope      tree.Scope `json:"scope"`
 	KeepLeaves bool       `json:"keep_leaves"`
 	Recipe     string     `json:"recipe"`
+	// Mode is how levels were clustered; "" in the record of an older aerie, whose All has it.
+	Mode string `json:"mode,omitempty"`
 	// All holds every effective setting by key, secrets left out.
 	All map[string]string `json:"all"`
+}
+
+// FullBuild is what a tree that grows is compared with.
+type FullBuild struct {
+	Baseline
+	Generation int     `json:"generation"`
+	Coherence  float64 `json:"coherence,omitempty"` // 0 if it is unknown
 }
 
 // Corpus is the record of one corpus.
@@ -163,6 +172,10 @@ type Corpus struct {
 	Settings *Settings `json:"settings"`
 	// StoppedBecause says why the published tree has no further level.
 	StoppedBecause string `json:"stopped_because"`
+	// Coherence is the mean cosine of the published tree's leaves with the centers of their clusters; 0 if it is unknown.
+	Coherence float64 `json:"coherence,omitempty"`
+	// Full is the newest build in full, from which the published tree has grown; nil before the first, and when unknown.
+	Full *FullBuild `json:"full,omitempty"`
 	// Epoch is the newest lease epoch that changed the record; a floor for the next.
 	Epoch int64 `json:"epoch"`
 	// Scheduled is the last time of a schedule that was attended to; zero if none was.

@@ -43,9 +43,13 @@ type Level struct {
 	Usage   mapreduce.Usage `json:"usage"`
 	// Largest and Tokens are the tokens of the largest cluster and of all clusters; Members counts children, one
 	// in two clusters twice.
-	Largest int           `json:"largest"`
-	Tokens  int           `json:"tokens"`
-	Members int           `json:"members"`
+	Largest int `json:"largest"`
+	Tokens  int `json:"tokens"`
+	Members int `json:"members"`
+	// Kept counts the summaries that are those of the tree before, Carried those that have a text of it over other children;
+	// the rest is made. Both are 0 in a build in full.
+	Kept    int           `json:"kept,omitempty"`
+	Carried int           `json:"carried,omitempty"`
 	Started time.Time     `json:"started"`
 	Took    time.Duration `json:"took"`
 }
@@ -65,6 +69,12 @@ type State struct {
 	// whoever builds is configured.
 	MaxTokens *int     `json:"max_tokens,omitempty"`
 	MaxCost   *float64 `json:"max_cost,omitempty"`
+	// From is the generation whose tree the build grows from; 0: it is in full. Stale is the share of its leaf tokens that a
+	// summary may not have seen and still be carried over. Both stay as they are when the build began.
+	From  int     `json:"from,omitempty"`
+	Stale float64 `json:"stale,omitempty"`
+	// Coherence is that of level 1; see Corpus.
+	Coherence float64 `json:"coherence,omitempty"`
 	// Key is what the request that began the build, or went on with it last, is known by; "" mostly.
 	Key string `json:"key,omitempty"`
 

@@ -17,8 +17,10 @@ type (
 	LevelPlanned struct {
 		Level, NodesIn, Total    int
 		Largest, Tokens, Members int
+		Kept, Carried            int
 		Digest                   string
 		Baseline                 Baseline // with level 1
+		Coherence                float64  // with level 1
 	}
 	// NoLevel: clustering found that the level should not be built.
 	NoLevel struct {
@@ -149,7 +151,7 @@ func (s *State) clone() *State {
 // same compares what Step may change.
 func (s *State) same(t *State) bool {
 	return s.Status == t.Status && s.Cause == t.Cause && s.Why == t.Why && s.StoppedBecause == t.StoppedBecause &&
-		s.Baseline == t.Baseline && slices.Equal(s.Levels, t.Levels)
+		s.Baseline == t.Baseline && s.Coherence == t.Coherence && slices.Equal(s.Levels, t.Levels)
 }
 
 func (s *State) apply(e Event) (string, error) {
@@ -191,13 +193,17 @@ func (s *State) planned(e LevelPlanned) (string, error) {
 	}
 	l := Level{
 		Level: e.Level, Phase: Publishing, Digest: e.Digest, NodesIn: e.NodesIn, Total: e.Total,
-		Largest: e.Largest, Tokens: e.Tokens, Members: e.Members,
+		Largest: e.Largest, Tokens: e.Tokens, Members: e.Members, Kept: e.Kept, Carried: e.Carried,
 	}
 	s.Levels = append(s.Levels[:e.Level-1], l)
 	if e.Level == 1 {
-		s.Baseline = e.Baseline
+		s.Baseline, s.Coherence = e.Baseline, e.Coherence
 	}
-	return fmt.Sprintf("level %d: %d nodes in %d clusters", e.Level, e.NodesIn, e.Total), nil
+	grown := ""
+	if s.From > 0 {
+		grown = fmt.Sprintf(": %d kept, %d carried, %d to make", e.Kept, e.Carried, e.Total-e.Kept-e.Carried)
+	}
+	return fmt.Sprintf("level %d: %d nodes in %d clusters%s", e.Level, e.NodesIn, e.Total, grown), nil
 }
 
 func (s *State) noLevel(e NoLevel) (string, error) {

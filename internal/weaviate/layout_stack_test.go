@@ -3,10 +3,12 @@
 package weaviate_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -178,6 +180,7 @@ func TestSchema(t *testing.T) {
 		"text": "text word words", "document_id": "text field equal", "chunk_index": "int equal", "raptor_level": "int equal",
 		"raptor_cluster_id": "text field equal", "raptor_child_ids": "text[] field equal", "scope": "text field equal", "tokens": "int",
 		"born": "int range", "died": "int range", "recipe": "text field equal", "n_leaves": "int", "k": "text field equal",
+		"raptor_author": "text field equal", "raptor_unseen_tokens": "int", "raptor_formed_tokens": "int",
 	})
 }
 
@@ -376,4 +379,43 @@ func TestRagflow14997OlderCollectionGetsWhatItLacks(t *testing.T) {
 	put(t, s, "older", n)
 	same(t, "nodes", each(t, s, "older", store.AnyLevel().OfDocument("d")), []tree.Node{n})
 	same(t, "chunk_level", object(t, "Aerie_older", n.ID)["chunk_level"], any("0"))
+}
+
+// TestOldCollection: a collection of an older aerie gets what it lacks when it is first looked at.
+func TestOldCollection(t *testing.T) {
+	s := connect(t, weaviate.Config{})
+	n := leaf("d", 0, "x")
+	put(t, s, "old", n)
+	var class map[string]any
+	getJSON(t, "/v1/schema/Aerie_old", &class)
+	if err := s.Drop(t.Context(), "old"); err != nil {
+		t.Fatal(err)
+	}
+	class["properties"] = slices.DeleteFunc(class["properties"].([]any), func(p any) bool {
+		name := p.(map[string]any)["name"].(string)
+		return name == "raptor_author" || name == "raptor_unseen_tokens" || name == "raptor_formed_tokens"
+	})
+	body, err := json.Marshal(class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := http.Post(server.URL+"/v1/schema", "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply.Body.Close()
+	if reply.StatusCode != http.StatusOK {
+		t.Fatalf("the old collection was not made: %s", reply.Status)
+	}
+	reader, writer := connect(t, weaviate.Config{}), connect(t, weaviate.Config{})
+	if got, err := reader.Count(t.Context(), "old", store.AnyLevel()); err != nil || got != 0 {
+		t.Fatalf("%d nodes, %v", got, err)
+	}
+	carried := n
+	carried.ID, carried.Level, carried.Author, carried.Unseen, carried.Formed = tree.ID{7}, 1, tree.ID{8}, 9, 10
+	put(t, writer, "old", n, carried)
+	got, err := reader.Get(t.Context(), "old", []tree.ID{carried.ID}, store.Fields{})
+	if err != nil || len(got) != 1 || got[0].Author != carried.Author || got[0].Unseen != 9 || got[0].Formed != 10 {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
