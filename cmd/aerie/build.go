@@ -16,19 +16,22 @@ import (
 )
 
 func (c *cli) buildCommand() *cobra.Command {
-	var force, detach bool
+	var request api.BuildRequest
+	var detach bool
 	cmd := &cobra.Command{
 		Use:     "build",
 		Short:   "Build the tree if the corpus has grown enough, or go on with an unfinished build",
-		Example: "  aerie build\n  aerie build --force --max-tokens 2000000\n  aerie build --scope document --keep-leaves=false",
+		Example: "  aerie build\n  aerie build --force --max-tokens 2000000\n  aerie build --full\n  aerie build --scope document --keep-leaves=false",
 		Long: "Builds the tree if the growth rule says so, or goes on with a build that was interrupted. If another process\n" +
 			"is building, it follows that build until it rests. Ctrl-C stops cleanly and loses nothing; a second one stops at once.",
 		Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.runBuild(cmd.Context(), api.Start{BuildRequest: api.BuildRequest{Force: force}}, detach)
+			return c.runBuild(cmd.Context(), api.Start{BuildRequest: request}, detach)
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "build whatever the growth rule says")
+	cmd.Flags().BoolVar(&request.Force, "force", false, "build whatever the growth rule says")
+	cmd.Flags().BoolVar(&request.Full, "full", false, "cluster everything anew instead of growing the tree; implies --force")
+	cmd.Flags().BoolVar(&request.Settle, "settle", false, "make every summary again that has not seen all of its leaves; implies --force")
 	cmd.Flags().BoolVar(&detach, "detach", false, "with --server: start the build and leave it to the coordinator")
 	keyflag.Add(cmd.Flags(), c.flags, allKeys, append(append([]string{}, buildShown...), clusterShown...)...)
 	return cmd
@@ -152,10 +155,10 @@ func (c *cli) outcome(ctx context.Context, r coordinator.Report) error {
 
 func showReport(w io.Writer, r coordinator.Report) {
 	if len(r.Levels) > 0 {
-		rows := [][]string{{"level", "nodes in", "summaries", "calls", "reused", "tokens in", "tokens out", "largest cluster", "mean size", "seconds"}}
+		rows := [][]string{{"level", "nodes in", "summaries", "calls", "carried", "reused", "tokens in", "tokens out", "largest cluster", "mean size", "seconds"}}
 		for _, l := range r.Levels {
 			rows = append(rows, []string{
-				count(l.Level), count(l.NodesIn), count(l.NodesOut), count(l.Calls), count(l.Reused), count(l.InputTokens),
+				count(l.Level), count(l.NodesIn), count(l.NodesOut), count(l.Calls), count(l.Carried), count(l.Reused), count(l.InputTokens),
 				count(l.OutputTokens), count(l.LargestClusterTokens), fmt.Sprintf("%.1f", l.MeanClusterSize), fmt.Sprintf("%.1f", l.Seconds),
 			})
 		}
@@ -171,7 +174,7 @@ func showReport(w io.Writer, r coordinator.Report) {
 	default:
 		fmt.Fprintf(w, "%s: build %s is %s", r.Corpus, r.Build, r.Outcome)
 	}
-	fmt.Fprintf(w, "; %s, %s reused, %s tokens in, %s out%s, %s\n", plural(r.Calls, "call", "calls"), count(r.Reused),
+	fmt.Fprintf(w, "; %s, %s carried, %s reused, %s tokens in, %s out%s, %s\n", plural(r.Calls, "call", "calls"), count(r.Carried), count(r.Reused),
 		count(r.InputTokens), count(r.OutputTokens), costText(r.Cost), seconds(r.Seconds))
 	if r.StoppedBecause != "" {
 		fmt.Fprintf(w, "no further level: %s\n", r.StoppedBecause)

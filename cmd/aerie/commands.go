@@ -35,7 +35,7 @@ var (
 
 // The keys that stand in the help of commands that build.
 var buildShown = []string{
-	"build.scope", "build.keep_leaves", "build.growth_threshold", "build.min_chunks", "build.max_depth", "build.slots",
+	"build.scope", "build.keep_leaves", "build.growth_threshold", "build.growth", "build.stale", "build.min_chunks", "build.max_depth", "build.slots",
 	"build.max_attempts", "build.max_tokens", "build.max_cost",
 }
 

@@ -41,7 +41,7 @@ func (h *home) Run(ctx context.Context, name string, s api.Start) (coordinator.R
 	}
 	s = h.c.budget(s)
 	return h.of(name).build(ctx, coordinator.Request{
-		Force: s.Force, Trigger: trigger, Retry: s.Retry, RetryCause: s.Cause, MaxTokens: s.MaxTokens, MaxCost: s.MaxCost,
+		Force: s.Force, Full: s.Full, Restale: s.Settle, Trigger: trigger, Retry: s.Retry, RetryCause: s.Cause, MaxTokens: s.MaxTokens, MaxCost: s.MaxCost,
 	})
 }
 
@@ -77,7 +77,7 @@ func (h *home) Detach(ctx context.Context, name string, s api.Start) (api.Build,
 	}
 	s = h.c.budget(s)
 	report, err := coord.Build(ctx, coordinator.Request{
-		Force: s.Force, Trigger: cmp.Or(s.Trigger, "command"), Retry: s.Retry, RetryCause: s.Cause, MaxTokens: s.MaxTokens, MaxCost: s.MaxCost, Detach: true,
+		Force: s.Force, Full: s.Full, Restale: s.Settle, Trigger: cmp.Or(s.Trigger, "command"), Retry: s.Retry, RetryCause: s.Cause, MaxTokens: s.MaxTokens, MaxCost: s.MaxCost, Detach: true,
 	})
 	if err != nil && !errors.Is(err, levels.ErrHeld) {
 		return api.Build{}, err

@@ -35,14 +35,14 @@ func (c *cli) plan(ctx context.Context) error {
 
 func showEstimate(w io.Writer, e coordinator.Estimate) {
 	if len(e.Levels) > 0 {
-		rows := [][]string{{"level", "nodes in", "clusters", "calls", "reused", "tokens in", "tokens out", "largest cluster"}}
+		rows := [][]string{{"level", "nodes in", "clusters", "calls", "carried", "reused", "tokens in", "tokens out", "largest cluster"}}
 		for _, l := range e.Levels {
 			about := ""
 			if l.Estimate {
 				about = "~"
 			}
 			rows = append(rows, []string{
-				count(l.Level), about + count(l.NodesIn), about + count(l.Clusters), about + count(l.Calls), about + count(l.Reused),
+				count(l.Level), about + count(l.NodesIn), about + count(l.Clusters), about + count(l.Calls), about + count(l.Carried), about + count(l.Reused),
 				"~" + count(l.InputTokens), "~" + count(l.OutputTokens), about + count(l.LargestClusterTokens),
 			})
 		}
@@ -50,6 +50,15 @@ func showEstimate(w io.Writer, e coordinator.Estimate) {
 		fmt.Fprintln(w)
 		fmt.Fprintf(w, "%s: about %s (%s reused), %s tokens in, at most %s out%s\n", e.Corpus, plural(e.Calls, "call", "calls"),
 			count(e.Reused), count(e.InputTokens), count(e.OutputTokens), costText(e.Cost))
+	}
+	for _, way := range []struct {
+		name string
+		sum  *coordinator.EstimateSum
+	}{{"growing the tree", e.Incremental}, {"in full", e.Full}} {
+		if s := way.sum; s != nil && e.Incremental != nil {
+			fmt.Fprintf(w, "  %s: about %s, %s kept, %s carried, %s tokens in, at most %s out%s\n", way.name, plural(s.Calls, "call", "calls"),
+				count(s.Kept), count(s.Carried), count(s.InputTokens), count(s.OutputTokens), costText(s.Cost))
+		}
 	}
 	verb := "a build would start"
 	if !e.WouldBuild {

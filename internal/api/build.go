@@ -7,6 +7,9 @@ import (
 // BuildRequest asks for a build.
 type BuildRequest struct {
 	Force bool `json:"force,omitempty" doc:"build whatever the growth rule says"`
+	Full  bool `json:"full,omitempty" doc:"cluster everything anew, whatever build.growth says; starts a build as force does"`
+	// Settle makes summaries again that the tree has carried over.
+	Settle bool `json:"settle,omitempty" doc:"make every summary again that has not seen all of its leaves; starts a build as force does"`
 	// Trigger says who wants it: command, the default, or growth, which leaves settings that differ for later.
 	Trigger   string   `json:"trigger,omitempty" enum:"command,growth" doc:"command (default), or growth: only if the corpus has grown, and not because settings differ"`
 	MaxTokens *int     `json:"max_tokens,omitempty" minimum:"0" doc:"budget of the build, input and output together; 0: none; default: as the coordinator is configured"`

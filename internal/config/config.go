@@ -127,6 +127,11 @@ type Build struct {
 	// GrowthThreshold is the share of a corpus that must have changed since the published build for the next
 	// one to be due, above 0.
 	GrowthThreshold float64 `key:"growth_threshold"`
+	// Growth is incremental (a build grows the published tree where it can) or full (each clusters everything anew).
+	Growth string `key:"growth"`
+	// Stale is the share of its leaf tokens that a summary of a growing tree may not have seen, 0 to below 1; 0 makes every
+	// summary that is touched again.
+	Stale float64 `key:"stale"`
 	// MinChunks is the number of nodes below which no further level is built, at least 2.
 	MinChunks int `key:"min_chunks"`
 	// MaxDepth is the highest level; 0 is until a level can't be usefully split.
@@ -277,7 +282,8 @@ func Default() *Config {
 			Timeout: embeddings.Timeout,
 		},
 		Build: Build{
-			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, MinChunks: 5, Slots: 8, MaxAttempts: 5, TaskTimeout: time.Hour,
+			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, Growth: "incremental", Stale: 0.20,
+			MinChunks: 5, Slots: 8, MaxAttempts: 5, TaskTimeout: time.Hour,
 			TimeZone: "UTC",
 		},
 		Queue:     Queue{Replicas: 1, AckWait: 60 * time.Second, MaxInHand: 1024},

@@ -48,6 +48,8 @@ var usage = map[string]string{
 	"build.scope":            "corpus: one tree | document: a tree for each",
 	"build.keep_leaves":      "false (document only): leaves stay out of search",
 	"build.growth_threshold": "share of change since the last build that makes the next one due",
+	"build.growth":           "incremental: a build grows the tree, and costs what has changed | full: each clusters everything anew",
+	"build.stale":            "share of its leaf tokens that a summary may not have seen before it is made again; 0: exact",
 	"build.min_chunks":       "fewer nodes: no level above them",
 	"build.max_depth":        "highest level; 0: until a level can't be usefully split",
 	"build.slots":            "calls at a time in one process",

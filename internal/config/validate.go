@@ -124,6 +124,12 @@ func (c *Config) validateBuild() error {
 	if !(b.GrowthThreshold > 0) || math.IsInf(b.GrowthThreshold, 0) {
 		return wrong("build.growth_threshold", b.GrowthThreshold, "a number above 0, such as 0.10 for 10 %")
 	}
+	if err := oneOf("build.growth", b.Growth, "incremental", "full"); err != nil {
+		return err
+	}
+	if !(b.Stale >= 0 && b.Stale < 1) {
+		return wrong("build.stale", b.Stale, "at least 0 and below 1, such as 0.20 for 20 %")
+	}
 	if v := b.Slots; v < 1 || v > 10_000 {
 		return wrong("build.slots", v, "from 1 to 10000")
 	}

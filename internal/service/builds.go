@@ -229,7 +229,7 @@ func (s *Service) drive(r *run) {
 	}
 	began := false
 	req := coordinator.Request{
-		Force: r.start.Force, Trigger: trigger, Retry: r.start.Retry, RetryCause: r.start.Cause, Key: keyOf(r.start),
+		Force: r.start.Force, Full: r.start.Full, Restale: r.start.Settle, Trigger: trigger, Retry: r.start.Retry, RetryCause: r.start.Cause, Key: keyOf(r.start),
 		MaxTokens: r.start.MaxTokens, MaxCost: r.start.MaxCost,
 		Said: r.say,
 		Began: func(build string) {
