@@ -20,6 +20,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.gcCommand(),
 		c.repairCommand(),
 		c.configCommand(),
+		c.tokenCommand(),
 		c.initCommand(),
 		c.versionCommand(),
 	}

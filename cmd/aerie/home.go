@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/aerie-rag/aerie/cmd/internal/wire"
+	"github.com/aerie-rag/aerie/internal/audit"
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/ingest"
@@ -22,6 +23,7 @@ type home struct {
 	counter *corpus.Counter
 
 	*service.Service
+	audit    *audit.Log // nil if nothing names one
 	ingested func(ingest.Progress)
 }
 
@@ -59,6 +61,13 @@ func (c *cli) openAt(base string) (*home, error) {
 	}
 	cfg.Place, cfg.Exclusive, cfg.Ingest.Base = h.where(), !places.Fleet, base
 	cfg.Ingest.Progress = func(p ingest.Progress) { h.ingested(p) }
+	if path := c.cfg.Server.AuditLog; path != "" {
+		if h.audit, err = audit.Open(path, c.log); err != nil {
+			h.close()
+			return nil, usagef("", "server.audit_log: %w", err)
+		}
+		deps.Audit = h.audit
+	}
 	h.Service = service.New(cfg, deps)
 	return h, nil
 }
@@ -66,6 +75,11 @@ func (c *cli) openAt(base string) (*home, error) {
 func (h *home) close() {
 	if h.Service != nil {
 		h.Service.Close()
+	}
+	if h.audit != nil {
+		if err := h.audit.Close(); err != nil {
+			h.c.log.Warn("the audit log was not closed cleanly", "error", err)
+		}
 	}
 	if err := h.places.Close(); err != nil {
 		h.c.log.Warn("the home was not closed cleanly, which loses nothing", "error", err)

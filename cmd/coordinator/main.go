@@ -12,7 +12,9 @@ import (
 
 	"github.com/aerie-rag/aerie/cmd/internal/daemon"
 	"github.com/aerie-rag/aerie/cmd/internal/wire"
+	"github.com/aerie-rag/aerie/internal/access"
 	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/audit"
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/llm"
@@ -30,6 +32,7 @@ var program = daemon.Program{
 	Name: "coordinator", About: "plans builds, keeps their barriers and publishes trees", Version: version,
 	Shown:  []string{"queue.url", "state.url", "store.url", "server.listen", "build.schedule", "build.time-zone"},
 	Listen: func(c *config.Config) string { return c.Server.Listen }, ListenKey: "server.listen",
+	TLS:   func(c *config.Config) (cert, key string) { return c.Server.TLSCert, c.Server.TLSKey },
 	Early: server.Starting,
 	Serve: serve,
 }
@@ -42,6 +45,15 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	if err := d.Config.Server.CheckListen(); err != nil {
 		return err
 	}
+	tokens, err := tokensOf(d)
+	if err != nil {
+		return err
+	}
+	auditor, err := audit.Open(d.Config.Server.AuditLog, d.Log)
+	if err != nil {
+		return api.Usagef("", "server.audit_log: %w", err)
+	}
+	defer auditor.Close()
 	p, err := d.Connect(ctx)
 	if err != nil {
 		return daemon.Ended(ctx, err)
@@ -61,10 +73,10 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	if err != nil {
 		return err
 	}
-	cfg.Place = "the fleet's store"
+	cfg.Place, deps.Audit = "the fleet's store", auditor
 	svc := service.New(cfg, deps)
 	web := server.New(server.Config{
-		Token: d.Config.Server.Token.Reveal(), Version: version, Observe: d.Telemetry.Request, Log: d.Log,
+		Token: d.Config.Server.Token.Reveal(), Tokens: tokens, Version: version, Observe: d.Telemetry.Request, Audit: auditor, Log: d.Log,
 	}, svc, d.Telemetry.Handler(daemon.Checks(p)...))
 	d.Handle(web.Handler())
 	d.Log.Info("watching corpora", "holder", d.Holder, "schedule", d.Config.Build.Schedule)
@@ -78,6 +90,20 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	return nil
 }
 
+// tokensOf opens the tokens file; nil if there is none.
+func tokensOf(d *daemon.Daemon) (*access.File, error) {
+	const reread = time.Second
+	path := d.Config.Server.TokensFile
+	if path == "" {
+		return nil, nil
+	}
+	tokens, err := access.Open(path, reread, d.Log)
+	if err != nil {
+		return nil, api.Usagef("aerie token create NAME --right read makes a line", "server.tokens_file: %w", err)
+	}
+	return tokens, nil
+}
+
 // watch starts builds by themselves until ctx ends.
 func watch(ctx context.Context, d *daemon.Daemon, p *wire.Places, svc *service.Service, schedule coordinator.Schedule) {
 	const stuck = 5 * time.Minute // longer than calls are repeated while servers are away
@@ -86,6 +112,7 @@ func watch(ctx context.Context, d *daemon.Daemon, p *wire.Places, svc *service.S
 	coordinator.NewWatcher(coordinator.WatchConfig{Rule: wire.Rule(d.Config), Schedule: schedule}, coordinator.WatchDeps{
 		Store: p.Store, Corpora: p.Corpora, Builds: p.Builds, Log: d.Log,
 		Start: func(ctx context.Context, corpus, trigger string) error {
+			ctx = api.WithCaller(ctx, api.Caller{Name: "by itself: " + trigger})
 			_, err := svc.Start(ctx, corpus, api.Start{BuildRequest: api.BuildRequest{Trigger: trigger}})
 			return err
 		},

@@ -46,6 +46,11 @@ func Conflictf(hint, format string, args ...any) error {
 	return &Error{Err: fmt.Errorf(format, args...), Hint: hint, Exit: ExitFailed, Status: http.StatusConflict}
 }
 
+// Forbidden returns the error of who has no right to something: exit 2.
+func Forbidden(who string) error {
+	return &Error{Err: fmt.Errorf("no right to it: %s", who), Exit: ExitUsage, Status: http.StatusForbidden}
+}
+
 // Judge turns any error into an Error.
 func Judge(err error) *Error {
 	var e *Error

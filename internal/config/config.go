@@ -245,6 +245,16 @@ type Server struct {
 	// CAFile names a PEM file of the authority that the coordinator's certificate is checked against, instead of the system's; only
 	// with https://.
 	CAFile string `key:"ca_file"`
+	// TokensFile names the coordinator's file of tokens with names, rights and corpora, beside Token, which has every right. It is
+	// read again when it changes.
+	TokensFile string `key:"tokens_file"`
+	// TLSCert and TLSKey name PEM files of the certificate, with those of its authorities, and the key that the coordinator serves
+	// with; both or none. They are read again when they change.
+	TLSCert string `key:"tls_cert"`
+	TLSKey  string `key:"tls_key"`
+	// AuditLog names the file that changes of documents, builds and corpora are written to; empty is the coordinator's log, and with
+	// aerie itself nowhere.
+	AuditLog string `key:"audit_log"`
 }
 
 // Worker is the worker daemon's own.

@@ -89,6 +89,12 @@ func TestCheckListen(t *testing.T) {
 			t.Errorf("%s: %v", c.listen, err)
 		}
 	}
+	if err := (&Server{Listen: ":7744", TokensFile: "tokens"}).CheckListen(); err != nil {
+		t.Errorf("with a tokens file: %v", err)
+	}
+	if _, _, err := Load(Options{Env: []string{"AERIE_SERVER_TLS_KEY=key.pem"}}); err == nil || !strings.Contains(err.Error(), "server.tls_cert") {
+		t.Errorf("a key without a certificate: %v", err)
+	}
 	if _, _, err := Load(Options{Env: []string{"AERIE_SERVER_TOKEN=guess-me"}}); err == nil || strings.Contains(err.Error(), "guess-me") {
 		t.Errorf("a short token: %v", err)
 	}
@@ -142,7 +148,7 @@ func TestEveryKeyFromEverywhere(t *testing.T) {
 		"queue.url": "nats://h:4222", "state.url": "redis://h:6379", "store.url": "https://h", "store.grpc_url": "h:50051",
 		"store.compat": `["helix","llama_index"]`, "server.listen": "0.0.0.0:1", "server.url": "http://h:7744",
 		"queue.replicas": "3", "queue.ack_wait": "9s", "queue.max_in_hand": "99", "state.user": "u", "store.tenant": "t", "store.consistency": "ALL",
-		"build.max_buried": "0.25", "build.task_timeout": "7s", "server.lease": "8s", "worker.listen": ":2", "worker.grace": "5s", "telemetry.otlp_endpoint": "http://h:4318", "telemetry.trace_ratio": "0.25", "summaries.timeout": "5s", "embeddings.timeout": "6s",
+		"build.max_buried": "0.25", "build.task_timeout": "7s", "server.lease": "8s", "server.tls_cert": "/t/cert.pem", "server.tls_key": "/t/key.pem", "server.audit_log": "/t/audit.jsonl", "worker.listen": ":2", "worker.grace": "5s", "telemetry.otlp_endpoint": "http://h:4318", "telemetry.trace_ratio": "0.25", "summaries.timeout": "5s", "embeddings.timeout": "6s",
 	}
 	env, flags := []string{}, map[string]Flag{}
 	root := map[string]any{}

@@ -162,7 +162,7 @@ func readFlags(cfg *Config, origins Origins, flags map[string]Flag) error {
 // home folder, as a shell has it.
 func locateFiles(cfg *Config, origins Origins, folder string) error {
 	for _, k := range Keys() {
-		if !strings.HasSuffix(k.Name, "_file") && !namesFile(k.Name) {
+		if !strings.HasSuffix(k.Name, "_file") && !namesFile(k.Name) && k.Name != "server.tls_cert" {
 			continue
 		}
 		name := k.field(cfg).String()

@@ -199,13 +199,13 @@ const minTokenLength = 16
 // CheckListen returns an *Error if the coordinator's listener would let anybody in: it must be on loopback, or want a token.
 func (s *Server) CheckListen() error {
 	host, _, err := net.SplitHostPort(s.Listen)
-	if err != nil || s.Token != "" {
+	if err != nil || s.Token != "" || s.TokensFile != "" {
 		return hostPort("server.listen", s.Listen, false)
 	}
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return missing("server.token", fmt.Sprintf("server.listen is %s, which others can reach; set server.token or server.token_file, or listen on 127.0.0.1", s.Listen))
+	return missing("server.token", fmt.Sprintf("server.listen is %s, which others can reach; set server.token, server.token_file or server.tokens_file, or listen on 127.0.0.1", s.Listen))
 }
 
 // firstAddress returns what stands before the first comma, where more servers of a cluster may be named.
@@ -245,6 +245,13 @@ func (c *Config) validateFleet() error {
 		together("store", c.Store.CertFile, c.Store.KeyFile),
 	); err != nil {
 		return err
+	}
+	if (c.Server.TLSCert == "") != (c.Server.TLSKey == "") {
+		set, lacking := "tls_cert", "tls_key"
+		if c.Server.TLSCert == "" {
+			set, lacking = lacking, set
+		}
+		return missing("server."+lacking, "server."+set+" is set and needs it")
 	}
 	if n := len(c.Server.Token.Reveal()); n > 0 && n < minTokenLength {
 		return wrongly("server.token", mask, "it must have at least %d characters; `openssl rand -hex 32` makes one", minTokenLength)

@@ -119,6 +119,9 @@ func (s *Server) permit(ctx huma.Context, next func(huma.Context)) {
 		what = fmt.Sprintf("%s, which is for other corpora than %q", g.Name, shortened(corpus))
 	}
 	s.refused(r, http.StatusForbidden, g.Name, "the right "+right.String()+" on "+shortened(corpus)+" is needed")
+	if s.cfg.Audit != nil && right > access.Read {
+		s.cfg.Audit.Changed(r.Context(), api.Change{Action: op.OperationID, Corpus: corpus, Err: api.Forbidden(what)})
+	}
 	refuse(w, http.StatusForbidden, fmt.Sprintf("this needs the right %s, and the token is %s", right, what),
 		"ask whoever keeps server.tokens_file for another; aerie token create makes one")
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/printable"
 )
 
 // canonical reports whether a path is its own shortest form, also once it is decoded: whoever stands between a client and the
@@ -92,7 +93,7 @@ func shortened(p string) string {
 	if len(p) > most {
 		p = p[:most] + "…"
 	}
-	return p
+	return printable.Line(p)
 }
 
 // refused logs that somebody was not let in. Floods of them are counted, not logged one by one.

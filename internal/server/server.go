@@ -50,6 +50,8 @@ type Config struct {
 	// Observe is told of each request that was answered: its operation, or "extra", "openapi" or "none", and the status, 0 if
 	// nobody read one; nil for nobody.
 	Observe func(route string, status int)
+	// Audit is told of changes that were refused for lack of a right; those that are let in tell it themselves. Nil: nobody.
+	Audit api.Auditor
 	// Log tells of failures that no client is told in full, and of who was refused; nil: nobody.
 	Log *slog.Logger
 }

@@ -127,7 +127,12 @@ const heldFor = 15 * time.Second
 
 // Start starts a build, or goes on with one. Where another process is at it, that is the build; where it has only just taken the
 // lease, its build is waited for.
-func (s *Service) Start(ctx context.Context, corpus string, start api.Start) (api.Build, error) {
+func (s *Service) Start(ctx context.Context, corpus string, start api.Start) (b api.Build, err error) {
+	action := "start-build"
+	if start.Retry {
+		action = "retry-tasks"
+	}
+	defer func() { s.changed(ctx, api.Change{Action: action, Corpus: corpus, Objects: named(b.Build), Err: err}) }()
 	if _, err := s.Record(ctx, corpus); err != nil {
 		return api.Build{}, err
 	}
@@ -360,9 +365,13 @@ func isClosed(c chan struct{}) bool {
 }
 
 // Stop asks a build to pause, or with cancel to end.
-func (s *Service) Stop(ctx context.Context, corpus, build string, cancel bool) (api.Build, error) {
-	b, err := s.Build(ctx, corpus, build)
-	if err != nil {
+func (s *Service) Stop(ctx context.Context, corpus, build string, cancel bool) (b api.Build, err error) {
+	action := "pause-build"
+	if cancel {
+		action = "cancel-build"
+	}
+	defer func() { s.changed(ctx, api.Change{Action: action, Corpus: corpus, Objects: named(build), Err: err}) }()
+	if b, err = s.Build(ctx, corpus, build); err != nil {
 		return api.Build{}, err
 	}
 	wish := levels.Stop{Status: levels.Paused, Cause: levels.CauseAsked, Sentence: "asked for"}
@@ -407,7 +416,10 @@ func (s *Service) checkRest(ctx context.Context, corpus string) error {
 }
 
 // Collect deletes what no reader can see any more.
-func (s *Service) Collect(ctx context.Context, corpus string) (api.Collected, error) {
+func (s *Service) Collect(ctx context.Context, corpus string) (c api.Collected, err error) {
+	defer func() {
+		s.changed(ctx, api.Change{Action: "collect-garbage", Corpus: corpus, Counts: map[string]int{"nodes_removed": c.Removed}, Err: err})
+	}()
 	record, err := s.Record(ctx, corpus)
 	if err != nil {
 		return api.Collected{}, err

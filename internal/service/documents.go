@@ -55,7 +55,10 @@ func (s *Service) buildOpen(ctx context.Context, corpus string) (bool, error) {
 }
 
 // Ingest brings the corpus in line with the documents of the request.
-func (s *Service) Ingest(ctx context.Context, req ingest.Request) (ingest.Report, error) {
+func (s *Service) Ingest(ctx context.Context, req ingest.Request) (report ingest.Report, err error) {
+	defer func() {
+		s.changed(ctx, api.Change{Action: "ingest-documents", Corpus: req.Corpus, Counts: counts(report), Err: err})
+	}()
 	if err := checkName(req.Corpus); err != nil {
 		return ingest.Report{}, err
 	}
@@ -75,7 +78,10 @@ func (s *Service) Ingest(ctx context.Context, req ingest.Request) (ingest.Report
 }
 
 // Delete removes documents.
-func (s *Service) Delete(ctx context.Context, corpus string, ids []string) (ingest.Report, error) {
+func (s *Service) Delete(ctx context.Context, corpus string, ids []string) (report ingest.Report, err error) {
+	defer func() {
+		s.changed(ctx, api.Change{Action: "delete-documents", Corpus: corpus, Objects: ids, Counts: counts(report), Err: err})
+	}()
 	if _, err := s.Record(ctx, corpus); err != nil {
 		return ingest.Report{}, err
 	}
@@ -92,7 +98,10 @@ func (s *Service) Delete(ctx context.Context, corpus string, ids []string) (inge
 }
 
 // DeleteCorpus removes a corpus: first the work of its newest build, so that nothing is left that would write into it.
-func (s *Service) DeleteCorpus(ctx context.Context, corpus string) (ingest.Report, error) {
+func (s *Service) DeleteCorpus(ctx context.Context, corpus string) (report ingest.Report, err error) {
+	defer func() {
+		s.changed(ctx, api.Change{Action: "delete-corpus", Corpus: corpus, Counts: counts(report), Err: err})
+	}()
 	if _, err := s.Record(ctx, corpus); err != nil {
 		return ingest.Report{}, err
 	}

@@ -59,7 +59,9 @@ type Deps struct {
 	Builder  Builder
 	// Queried is told of each query that begins, and what it returns how that ended; nil for nobody.
 	Queried func(corpus string) (ended func(hits int, err error))
-	Log     *slog.Logger
+	// Audit is told of every change; nil for nobody.
+	Audit api.Auditor
+	Log   *slog.Logger
 }
 
 // Builder does the work of builds. Its methods may be called from many goroutines; for one corpus, Run is called by one at a time.

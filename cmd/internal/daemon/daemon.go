@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/net/netutil"
 
 	"github.com/aerie-rag/aerie/cmd/internal/wire"
 	"github.com/aerie-rag/aerie/internal/api"
@@ -41,6 +43,8 @@ type Program struct {
 	// Listen returns where probes and metrics are served; "" is nowhere. ListenKey is the key that says so.
 	Listen    func(*config.Config) string
 	ListenKey string
+	// TLS, if not nil, returns the files of the listener's certificate and key; "" and "" are plain HTTP.
+	TLS func(*config.Config) (cert, key string)
 	// Early, if not nil, stands round what answers until Serve has set a handler of its own: clients that come early must not take it
 	// for the whole.
 	Early func(http.Handler) http.Handler
@@ -181,11 +185,31 @@ func (d *Daemon) run(ctx context.Context) error {
 // Handle replaces what answers at the listener.
 func (d *Daemon) Handle(h http.Handler) { d.handler.Store(&h) }
 
+const (
+	// mostConnections is how many clients are served at a time; those beyond wait in the system's queue.
+	mostConnections = 4096
+	// rereadCertificate is how often the files of the certificate are looked at.
+	rereadCertificate = 10 * time.Second
+)
+
 // listen serves until the returned function is called.
 func (d *Daemon) listen(ctx context.Context, address string) (end func(), err error) {
+	var cert *certificate
+	if d.TLS != nil {
+		if certFile, keyFile := d.TLS(d.Config); certFile != "" {
+			if cert, err = newCertificate(certFile, keyFile, rereadCertificate, d.Log); err != nil {
+				return nil, api.Usagef("", "%w", err)
+			}
+		}
+	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, d.unheard(address, err)
+	}
+	d.Log.Info("listening", "address", l.Addr().String(), "tls", cert != nil)
+	l = netutil.LimitListener(l, mostConnections)
+	if cert != nil {
+		l = tls.NewListener(l, cert.config())
 	}
 	server := &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*d.handler.Load()).ServeHTTP(w, r) }),
@@ -199,7 +223,6 @@ func (d *Daemon) listen(ctx context.Context, address string) (end func(), err er
 			d.Log.Error("the listener has ended", "address", address, "error", err)
 		}
 	}()
-	d.Log.Info("listening", "address", l.Addr().String())
 	return func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()

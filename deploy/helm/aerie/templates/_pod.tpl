@@ -1,5 +1,6 @@
 {{- /* What the pods of coordinator and worker have in common: .root, .component, .values, .grace, .image's program. */ -}}
 {{- define "aerie.pod" -}}
+{{- $scheme := ternary ", scheme: HTTPS" "" (and (eq .component "coordinator") (hasKey .root.Values.secrets "server.tls_cert")) -}}
 metadata:
   annotations:
     checksum/config: {{ include "aerie.config" .root | sha256sum }}
@@ -78,16 +79,16 @@ spec:
           protocol: TCP
       # A process that lives is not killed because a server is away: liveness asks only whether it answers.
       startupProbe:
-        httpGet: {path: /healthz, port: http}
+        httpGet: {path: /healthz, port: http{{ $scheme }}}
         periodSeconds: 2
         failureThreshold: 60
       livenessProbe:
-        httpGet: {path: /healthz, port: http}
+        httpGet: {path: /healthz, port: http{{ $scheme }}}
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 6
       readinessProbe:
-        httpGet: {path: /readyz, port: http}
+        httpGet: {path: /readyz, port: http{{ $scheme }}}
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 3
