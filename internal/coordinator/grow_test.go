@@ -49,8 +49,7 @@ func (topical) Embed(_ context.Context, texts []string) ([][]float32, error) {
 // growing returns a system whose builds grow the tree; summaries are all the words below them.
 func growing(t *testing.T) *system {
 	s := newSystem(t)
-	cfg := clustering.DefaultConfig()
-	cfg.Mode, cfg.MaxClusterTokens = clustering.KMeans, 60
+	cfg := clustering.Config{Mode: clustering.KMeans, Seed: 224, Threshold: 0.1, Dim: 10, MaxClusterTokens: 60}
 	s.grow, s.cluster, s.embedder, s.stale = &cfg, nil, topical{}, 0.2
 	s.endpoint.words = 12
 	return s
