@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
 	"github.com/aerie-rag/aerie/internal/printable"
 	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // Parameters of quoting.
@@ -34,7 +34,7 @@ type quotable struct {
 func quote(question string, hits []retrieve.Hit, tokens int, counter mapreduce.Counter) []Sentence {
 	weights := map[string]float64{}
 	for _, term := range distinctTerms(question) {
-		weights[term] = llm.WordWeight(term)
+		weights[term] = word.Weight(term)
 	}
 	candidates := quotables(hits, weights)
 	if len(candidates) == 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // Floors of relevance, below which a corpus is taken to hold no answer. They were chosen on 974 questions about a medical text
@@ -59,11 +60,11 @@ func irrelevant(question string, hits []retrieve.Hit, floor float64) string {
 func sharedWords(question string, hits []retrieve.Hit) float64 {
 	held := map[string]bool{}
 	for i := range hits {
-		retrieve.EachTerm(hits[i].Text, func(term string) { held[term] = true })
+		word.Each(hits[i].Text, func(term string) { held[term] = true })
 	}
 	all, shared := 0.0, 0.0
 	for _, term := range distinctTerms(question) {
-		weight := llm.WordWeight(term)
+		weight := word.Weight(term)
 		all += weight
 		if held[term] {
 			shared += weight
@@ -79,7 +80,7 @@ func sharedWords(question string, hits []retrieve.Hit) float64 {
 func distinctTerms(text string) []string {
 	var terms []string
 	seen := map[string]bool{}
-	retrieve.EachTerm(text, func(term string) {
+	word.Each(text, func(term string) {
 		if !seen[term] {
 			seen[term] = true
 			terms = append(terms, term)

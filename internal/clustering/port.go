@@ -36,6 +36,11 @@ type Config struct {
 	Progress func(stage string, done, total int)
 }
 
+// DefaultConfig returns the defaults of aerie.yaml.
+func DefaultConfig() Config {
+	return Config{Mode: Raptor, Seed: 224, Threshold: 0.1, Dim: 10, MaxClusterTokens: 3500}
+}
+
 // Input is one level's vectors: X is row-major n x d, only read, and may be a mapped file. Rows need not be unit
 // length. Tokens has one count for each row.
 type Input struct {

@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/clustering"
 	"github.com/aerie-rag/aerie/internal/llm"
 )
 
@@ -276,12 +277,14 @@ type Telemetry struct {
 
 // Default returns the configuration of an empty aerie.yaml.
 func Default() *Config {
+	clusters := clustering.DefaultConfig()
 	summaries, embeddings := llm.DefaultSummaries(), llm.DefaultEmbeddings()
 	return &Config{
 		Corpus:   "default",
 		Chunking: Chunking{Tokens: 100},
 		Clustering: Clustering{
-			Mode: "raptor", Seed: 224, Threshold: 0.1, ReducedDimensionality: 10, MaxClusterTokens: 3500,
+			Mode: string(clusters.Mode), Seed: clusters.Seed, Threshold: clusters.Threshold, ReducedDimensionality: clusters.Dim,
+			MaxClusterTokens: clusters.MaxClusterTokens,
 		},
 		Summaries: Summaries{
 			Provider: summaries.Provider, ContextTokens: summaries.ContextTokens, MaxOutputTokens: summaries.MaxOutputTokens,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/retrieve"
 	"github.com/aerie-rag/aerie/internal/tree"
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // Metric names what is measured of an answer.
@@ -80,7 +81,7 @@ func (k *key) score(hits []retrieve.Hit, threshold float64) Score {
 	held := map[string]bool{}
 	s := Score{Coverage: math.NaN(), Answered: math.NaN(), Hits: len(hits)}
 	for i := range hits {
-		retrieve.EachTerm(hits[i].Text, func(term string) { held[term] = true })
+		word.Each(hits[i].Text, func(term string) { held[term] = true })
 		s.Tokens += hits[i].Tokens
 		if hits[i].Level > 0 {
 			s.Summaries++

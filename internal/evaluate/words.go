@@ -1,9 +1,7 @@
 package evaluate
 
 import (
-	"strings"
-
-	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // functionWords are the English words that carry no content. Words of other languages all count as content, for
@@ -24,9 +22,7 @@ it's i'm you're we're they're that's there's what's let's`)
 
 func wordSet(text string) map[string]bool {
 	set := map[string]bool{}
-	for _, w := range strings.Fields(text) {
-		set[w] = true
-	}
+	word.Each(text, func(w string) { set[w] = true })
 	return set
 }
 
@@ -34,10 +30,10 @@ func wordSet(text string) map[string]bool {
 func contentWords(text string, less ...string) []string {
 	seen := map[string]bool{}
 	for _, t := range less {
-		retrieve.EachTerm(t, func(term string) { seen[term] = true })
+		word.Each(t, func(term string) { seen[term] = true })
 	}
 	var words []string
-	retrieve.EachTerm(text, func(term string) {
+	word.Each(text, func(term string) {
 		if !functionWords[term] && !seen[term] {
 			seen[term] = true
 			words = append(words, term)

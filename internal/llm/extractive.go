@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // ExtractiveName is the model name of [Extractive]. It changes whenever the same passages would get another summary.
@@ -151,7 +152,7 @@ func (e *Extractive) cut(s string, limit int) string {
 		return strings.TrimSpace(fits[:at+size])
 	}
 	next, _ := utf8.DecodeRuneInString(s[len(fits):])
-	if !unicode.IsSpace(next) && !isWideRune(next) {
+	if !unicode.IsSpace(next) && !word.IsWide(next) {
 		if at := strings.LastIndexFunc(fits, unicode.IsSpace); at > 0 {
 			fits = fits[:at]
 		}

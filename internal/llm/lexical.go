@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // LexicalWidth is the width of the vectors of [Lexical], unless another is asked for.
@@ -100,7 +102,7 @@ func newSketch(width int) *sketch {
 
 func (s *sketch) embed(text string) []float32 {
 	s.reset()
-	s.features(fold(text))
+	s.features(text)
 	if len(s.used) == 0 {
 		for _, r := range text {
 			s.add(hashRune(seedRune, r), 1)
@@ -119,25 +121,25 @@ func (s *sketch) reset() {
 	s.used = s.used[:0]
 }
 
-func (s *sketch) features(folded string) {
-	s.buf = eachTerm(folded, s.buf, func(t term) {
-		if t.kind == wideTerm {
-			s.wide(t.text)
+func (s *sketch) features(text string) {
+	s.buf = word.EachTerm(text, s.buf, func(t word.Term) {
+		if t.Kind == word.Wide {
+			s.wide(t.Text)
 			return
 		}
-		weight := wordWeight(t)
-		s.add(hashBytes(seedWord, t.text), weight)
-		if t.kind == wordTerm && t.runes >= gramLength-1 && weight > functionWeight {
+		weight := t.Weight()
+		s.add(hashBytes(seedWord, t.Text), weight)
+		if t.Kind == word.Word && t.Runes >= gramLength-1 && weight > word.FunctionWeight {
 			s.grams(t, weight)
 		}
 	})
 }
 
 // grams adds the character n-grams of a word with its ends marked, so that "cancers" is near "cancer".
-func (s *sketch) grams(t term, weight float64) {
+func (s *sketch) grams(t word.Term, weight float64) {
 	const edge = '\x01'
 	var window [gramLength]rune
-	n := t.runes + 2 - gramLength + 1 // with the two ends
+	n := t.Runes + 2 - gramLength + 1 // with the two ends
 	w := weight * gramWeight * 2 / math.Sqrt(float64(n))
 	seen := 1
 	window[gramLength-1] = edge
@@ -152,7 +154,7 @@ func (s *sketch) grams(t term, weight float64) {
 			s.add(h, w)
 		}
 	}
-	for _, r := range string(t.text) {
+	for _, r := range string(t.Text) {
 		push(r)
 	}
 	push(edge)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // sentence is one sentence of the passages.
@@ -75,21 +77,21 @@ func (g *sentenceGraph) weigh() {
 			df[id]++
 			s.terms = append(s.terms, weighted{id, 1})
 		}
-		buf = eachTerm(fold(s.text), buf, func(t term) {
-			if t.kind != wideTerm {
-				weight := wordWeight(t)
+		buf = word.EachTerm(s.text, buf, func(t word.Term) {
+			if t.Kind != word.Wide {
+				weight := t.Weight()
 				words++
-				if weight <= ambiguousWeight && t.kind == wordTerm {
+				if weight <= word.AmbiguousWeight && t.Kind == word.Word {
 					function++
 				}
-				add(hashBytes(seedWord, t.text), weight)
+				add(hashBytes(seedWord, t.Text), weight)
 				return
 			}
-			words += (t.runes + 1) / 2
-			function += (t.runes + 1) / 4
+			words += (t.Runes + 1) / 2
+			function += (t.Runes + 1) / 4
 			var before rune
-			for _, r := range string(t.text) {
-				if before != 0 || t.runes == 1 {
+			for _, r := range string(t.Text) {
+				if before != 0 || t.Runes == 1 {
 					add(hashRune(hashRune(seedRune, before), r), 1)
 				}
 				before = r
@@ -251,7 +253,7 @@ func (g *sentenceGraph) join(chosen []int) string {
 		if k > 0 {
 			last, _ := utf8.DecodeLastRuneInString(b.String())
 			first, _ := utf8.DecodeRuneInString(s)
-			if !isWideMark(last) || !isWideRune(first) && !isWideMark(first) {
+			if !isWideMark(last) || !word.IsWide(first) && !isWideMark(first) {
 				b.WriteByte(' ')
 			}
 		}
@@ -262,7 +264,7 @@ func (g *sentenceGraph) join(chosen []int) string {
 
 // isWideMark reports whether a rune carries its own space: ideographs, and the full-width punctuation after them.
 func isWideMark(r rune) bool {
-	return r >= 0x3000 && (isWideRune(r) || r <= 0x303f || r >= 0xff00 && r <= 0xffef)
+	return r >= 0x3000 && (word.IsWide(r) || r <= 0x303f || r >= 0xff00 && r <= 0xffef)
 }
 
 // collapse brings white space to single spaces.

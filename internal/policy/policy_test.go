@@ -28,6 +28,7 @@ type rule struct {
 var rules = []rule{
 	{"internal/tree", nil, []string{"os", "net"}, "the nouns depend on nothing"},
 	{"internal/printable", nil, []string{"os", "net", "net/http"}, "what is shown is made fit for it everywhere alike"},
+	{"internal/word", nil, []string{"os", "net"}, "words depend on nothing"},
 	{"internal/npy", nil, nil, "a file format knows no corpus"},
 	{"internal/clustering", nil, []string{"os", "net", "net/http", "math/rand"}, "clustering is pure: vectors in, rows out"},
 	{"internal/clustering/golden", nil, nil, "reads fixtures for the tests of its neighbors"},
@@ -38,9 +39,9 @@ var rules = []rule{
 	{"internal/levels", []string{"internal/tree", "internal/queue", "internal/mapreduce"}, []string{"os", "net", "net/http"}, "the state machine does no I/O"},
 	{"internal/config", []string{"internal/tree", "internal/clustering", "internal/mapreduce", "internal/llm"}, nil, "settings know what they set"},
 	{"internal/corpus", []string{"internal/tree", "internal/npy", "internal/mapreduce"}, nil, "reading knows no store"},
-	{"internal/llm", []string{"internal/tree", "internal/mapreduce"}, nil, "adapters point inwards"},
-	{"internal/sqlite", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/clustering/kernel"}, nil, "adapters point inwards and never at each other"},
-	{"internal/weaviate", []string{"internal/tree", "internal/store"}, nil, "adapters point inwards and never at each other"},
+	{"internal/llm", []string{"internal/tree", "internal/mapreduce", "internal/word"}, nil, "adapters point inwards"},
+	{"internal/sqlite", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/clustering/kernel", "internal/word"}, nil, "adapters point inwards and never at each other"},
+	{"internal/weaviate", []string{"internal/tree", "internal/store", "internal/word"}, nil, "adapters point inwards and never at each other"},
 	{"internal/redisstate", []string{"internal/tree", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm"}, nil, "adapters point inwards and never at each other"},
 	{"internal/queue/natsqueue", []string{"internal/tree", "internal/queue", "internal/levels", "internal/llm", "internal/mapreduce"}, nil, "adapters point inwards and never at each other"},
 	{"internal/queue/queuetest", []string{"internal/tree", "internal/queue", "internal/llm"}, nil, "suites know contracts only"},
@@ -50,9 +51,9 @@ var rules = []rule{
 	{"internal/coordinator", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/clustering", "internal/llm"}, nil, "only cmd/ names adapters"},
 	{"internal/worker", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm"}, nil, "only cmd/ names adapters"},
 	{"internal/ingest", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/corpus", "internal/npy"}, nil, "only cmd/ names adapters"},
-	{"internal/retrieve", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm"}, nil, "only cmd/ names adapters"},
+	{"internal/retrieve", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/word"}, nil, "only cmd/ names adapters"},
 	{"internal/retrieve/retrievetest", []string{"internal/tree", "internal/store", "internal/levels", "internal/retrieve"}, nil, "suites know contracts only"},
-	{"internal/answer", []string{"internal/tree", "internal/mapreduce", "internal/llm", "internal/retrieve"}, []string{"os", "net", "net/http"}, "only cmd/ names adapters"},
+	{"internal/answer", []string{"internal/tree", "internal/mapreduce", "internal/llm", "internal/retrieve", "internal/word"}, []string{"os", "net", "net/http"}, "only cmd/ names adapters"},
 	{"internal/telemetry", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm", "internal/worker", "internal/coordinator", "internal/retrieve"}, nil, "it wraps ports and implements observers; no adapter"},
 	{"internal/api", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/queue", "internal/config", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator"}, []string{"os"}, "the contract of the API knows what goes over it"},
 	{"internal/service", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/mapreduce", "internal/config", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/evaluate", "internal/api"}, nil, "only cmd/ names adapters"},
@@ -61,7 +62,7 @@ var rules = []rule{
 	{"internal/audit", []string{"internal/api", "internal/printable"}, []string{"net", "net/http"}, "notes what the API says was changed"},
 	{"internal/server", []string{"internal/access", "internal/printable", "internal/tree", "internal/config", "internal/corpus", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/api"}, nil, "HTTP knows ports, not what is behind them"},
 	{"internal/client", []string{"internal/tree", "internal/corpus", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/api"}, nil, "a client knows the API alone"},
-	{"internal/evaluate", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/retrieve"}, nil, "only cmd/ names adapters"},
+	{"internal/evaluate", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/retrieve", "internal/word"}, nil, "only cmd/ names adapters"},
 }
 
 // everywhere may be imported by every package: what is shown has one filter.

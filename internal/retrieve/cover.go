@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/aerie-rag/aerie/internal/tree"
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // cover knows the terms of a pool and how far they are covered.
@@ -62,7 +63,7 @@ func (words vocabulary) read(pool []*candidate) {
 			continue
 		}
 		c.terms = make([]int32, 0, len(c.node.Text)/8)
-		EachTerm(c.node.Text, func(term string) {
+		word.Each(c.node.Text, func(term string) {
 			id, known := words[term]
 			if !known {
 				id = int32(len(words))

@@ -143,27 +143,3 @@ func TestCoverageCountsWhatABoundIsOn(t *testing.T) {
 		t.Errorf("top-k (-want +got):\n%s", diff)
 	}
 }
-
-func TestTerms(t *testing.T) {
-	for text, want := range map[string][]string{
-		"":                              nil,
-		" ,;- !":                        nil,
-		"The patient's 2.5 mg, don’t":   {"the", "patient", "2.5", "mg", "don’t"},
-		"ＦＵＬＬ ﬁne Ünï":                  {"full", "fine", "ünï"},
-		"所有权规则":                         {"所有", "有权", "权规", "规则"},
-		"权":                             {"权"},
-		"Rust 的所有权。下":                   {"rust", "的所", "所有", "有权", "下"},
-		"ひらがなカタカナ":                      {"ひら", "らが", "がな", "カタカナ"},
-		"ภาษาไทย":                       {"ภา", "าษ", "ษา", "าไ", "ไท", "ทย"},
-		"العربية لغة":                   {"العربية", "لغة"},
-		"हिन्दी भाषा":                   {"हिन्दी", "भाषा"},
-		"émigré e\u0301migre\u0301":     {"émigré", "émigré"},
-		"snake_case fmt.Println x86-64": {"snake_case", "fmt.println", "x86", "64"},
-	} {
-		var got []string
-		EachTerm(text, func(term string) { got = append(got, term) })
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", text, diff)
-		}
-	}
-}

@@ -163,8 +163,8 @@ type option struct {
 
 func (o *Options) all() []option {
 	return []option{
-		word("mode", &o.Mode), word("pack", &o.Pack), whole("budget", &o.Budget), whole("top_k", &o.TopK),
-		whole("min_level", &o.MinLevel), whole("max_level", &o.MaxLevel), decimal("alpha", &o.Alpha), word("fusion", &o.Fusion),
+		named("mode", &o.Mode), named("pack", &o.Pack), whole("budget", &o.Budget), whole("top_k", &o.TopK),
+		whole("min_level", &o.MinLevel), whole("max_level", &o.MaxLevel), decimal("alpha", &o.Alpha), named("fusion", &o.Fusion),
 		decimal("boost", &o.Boost), whole("candidates", &o.Candidates), whole("per_level", &o.PerLevel), truth("leaves_only", &o.LeavesOnly),
 		whole("pool", &o.Pool), decimal("sharpness", &o.Sharpness), decimal("context", &o.Context),
 		decimal("summary_weight", &o.SummaryWeight), truth("stale", &o.Stale), truth("explain", &o.Explain),
@@ -187,7 +187,7 @@ func decimal(name string, to **float64) option {
 	return read(name, "a number", to, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })
 }
 
-func word[T ~string](name string, to **T) option {
+func named[T ~string](name string, to **T) option {
 	return read(name, "a word", to, func(text string) (T, error) { return T(text), nil })
 }
 

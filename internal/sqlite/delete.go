@@ -5,6 +5,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // deletion takes nodes out of every table, in one transaction. What the nodes shared, and the keyword index, are seen
@@ -121,7 +122,7 @@ func (d *deletion) keywords() error {
 	}
 	query := fmt.Sprintf("INSERT INTO %[1]s (%[1]s, rowid, words) VALUES ('delete', ?, ?)", d.collection.keywords)
 	for _, n := range d.nodes {
-		if err := d.session.exec(query, n.node, segment(n.text, false)); err != nil {
+		if err := d.session.exec(query, n.node, word.Segment(n.text, false)); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // makePrivate makes the folder and the file of a database, for their owner alone. SQLite gives its other files the rights of the
@@ -77,7 +78,7 @@ func (db *DB) startReading(Config) error {
 	v, err := version(s)
 	old := 0
 	if err == nil && v == schemaVersion {
-		_, err = s.row("SELECT count(*) FROM collections WHERE segmenter <> ?", []any{segmenterVersion}, &old)
+		_, err = s.row("SELECT count(*) FROM collections WHERE segmenter <> ?", []any{word.Version}, &old)
 	}
 	if err == nil && (v != schemaVersion || old > 0) {
 		err = fmt.Errorf("%w, and was made by an older aerie: open it once where it can be written, or copy the folder", store.ErrReadOnly)

@@ -11,12 +11,13 @@ import (
 	codes "modernc.org/sqlite/lib"
 
 	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // Keyword implements [store.Store]. Every match is scored, and filters are applied to all of them, so that no hit is
 // lost to a filter.
 func (st *Store) Keyword(ctx context.Context, corpus string, q store.Query) ([]store.Hit, error) {
-	words := queryWords(q.Text)
+	words := word.Query(q.Text)
 	var hits []store.Hit
 	err := st.query(ctx, corpus, &q, func(s *session, c *collection, t *table, keep func(int) bool) error {
 		if len(words) == 0 {
@@ -175,14 +176,14 @@ func (s *session) rebuildKeywords(c *collection) error {
 			if err := scan(&node, &text); err != nil {
 				return err
 			}
-			return s.exec(query, node, segment(text, false))
+			return s.exec(query, node, word.Segment(text, false))
 		})
 }
 
 // renewKeywords builds anew the keyword indexes that were fed under other rules than those of segment now.
 func (s *session) renewKeywords() error {
 	var names []string
-	err := s.rows("SELECT name FROM collections WHERE segmenter <> ?", []any{segmenterVersion}, func(scan func(...any) error) error {
+	err := s.rows("SELECT name FROM collections WHERE segmenter <> ?", []any{word.Version}, func(scan func(...any) error) error {
 		var name string
 		err := scan(&name)
 		names = append(names, name)
@@ -205,10 +206,10 @@ func (s *session) renewKeywords() error {
 			if err := scan(&node, &text); err != nil {
 				return err
 			}
-			return s.exec("UPDATE nodes SET words = ? WHERE node = ?", countWords(segment(text, false)), node)
+			return s.exec("UPDATE nodes SET words = ? WHERE node = ?", word.Count(word.Segment(text, false)), node)
 		})
 		if err == nil {
-			err = s.exec("UPDATE collections SET segmenter = ?, stamp = ? WHERE id = ?", segmenterVersion, newStamp(), c.id)
+			err = s.exec("UPDATE collections SET segmenter = ?, stamp = ? WHERE id = ?", word.Version, newStamp(), c.id)
 		}
 		if err != nil {
 			return fmt.Errorf("keyword index of corpus %s: %w", name, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // Put implements [store.Store]. All nodes that can be written are written in one transaction.
@@ -62,7 +63,7 @@ func newRow(n *tree.Node) (row, error) {
 	if err := store.CheckNode(n, 0); err != nil {
 		return row{}, err
 	}
-	r := row{node: n, words: segment(n.Text, false), vector: encodeVector(n.Vector)}
+	r := row{node: n, words: word.Segment(n.Text, false), vector: encodeVector(n.Vector)}
 	for _, child := range n.Children {
 		r.children = append(r.children, child[:]...)
 	}
@@ -153,7 +154,7 @@ func (p *put) insert(r *row, document int64, metadata *int64) (added bool, err e
 	node := p.collection.firstNode + p.collection.next
 	changed, err := s.change(`INSERT INTO nodes (node, corpus, id, level, document, chunk_index, scope, children, tokens, words, n_leaves, recipe, born, died, metadata, author, unseen, formed)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (corpus, id) DO NOTHING`,
-		node, p.collection.id, n.ID[:], n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, countWords(r.words), n.NLeaves, n.Recipe, n.Born, n.Died, metadata, r.author, n.Unseen, n.Formed)
+		node, p.collection.id, n.ID[:], n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, word.Count(r.words), n.NLeaves, n.Recipe, n.Born, n.Died, metadata, r.author, n.Unseen, n.Formed)
 	if err != nil || changed == 0 {
 		return false, err
 	}

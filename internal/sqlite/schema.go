@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"fmt"
+
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // schemaVersion is what user_version holds. Raise it with every change of the schema, and add the step that
@@ -116,7 +118,7 @@ func migrate(ctx context.Context, w *writer) error {
 	}
 	if v == schemaVersion {
 		var old int
-		_, err := w.session.row("SELECT count(*) FROM collections WHERE segmenter <> ?", []any{segmenterVersion}, &old)
+		_, err := w.session.row("SELECT count(*) FROM collections WHERE segmenter <> ?", []any{word.Version}, &old)
 		if err != nil || old == 0 {
 			return err
 		}

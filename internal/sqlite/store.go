@@ -8,6 +8,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // Store implements [store.Store].
@@ -58,7 +59,7 @@ func (c *collection) derive() {
 
 // createCollection adds a corpus with its keyword index.
 func (s *session) createCollection(corpus string, width int) (*collection, error) {
-	c := collection{width: width, stamp: newStamp(), segmenter: segmenterVersion}
+	c := collection{width: width, stamp: newStamp(), segmenter: word.Version}
 	_, err := s.row("INSERT INTO collections (name, width, stamp, segmenter) VALUES (?, ?, ?, ?) RETURNING id", []any{corpus, width, c.stamp, c.segmenter}, &c.id)
 	if err != nil {
 		return nil, err

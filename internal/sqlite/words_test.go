@@ -6,66 +6,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
+	"github.com/aerie-rag/aerie/internal/word"
 )
-
-func TestSegment(t *testing.T) {
-	for _, test := range []struct{ text, index, query string }{
-		{"", "", ""},
-		{" \t\n?!", "", ""},
-		{"The cat's hat, v3.14!", "the cat s hat v3 14", "the cat s hat v3 14"},
-		{"asyncio.gather(foo_bar)", "asyncio gather foo bar", "asyncio gather foo bar"},
-		{"Straße ＡＢＣ ﬁne Ⅳ", "strasse abc fine iv", "strasse abc fine iv"},
-		{"naïve nai\u0308ve", "naïve naïve", "naïve naïve"},
-		{"肺癌", "肺 癌 肺癌", "肺癌"},
-		{"癌", "癌", "癌"},
-		{"肺癌症。咳", "肺 癌 肺癌 症 癌症 咳", "肺癌 癌症 咳"},
-		{"用Rust写", "用 rust 写", "用 rust 写"},
-		{"ｶﾀｶﾅ", "カ タ カタ カ タカ ナ カナ", "カタ タカ カナ"},
-		{"猫です", "猫 で 猫で す です", "猫で です"},
-		{"ที่นี่", "ที่ นี่ ที่นี่", "ที่นี่"},
-		{"한국어", "한 국 한국 어 국어", "한국 국어"},
-		{"हिन्दी में", "हिन्दी में", "हिन्दी में"},
-		{"e\u0301\u0301", "é\u0301", "é\u0301"},
-		{"\u0301alone", "\u0301alone", "\u0301alone"},
-	} {
-		if d := cmp.Diff(test.index, strings.TrimSpace(segment(test.text, false))); d != "" {
-			t.Errorf("index of %q (-want +got):\n%s", test.text, d)
-		}
-		if d := cmp.Diff(test.query, strings.TrimSpace(segment(test.text, true))); d != "" {
-			t.Errorf("query of %q (-want +got):\n%s", test.text, d)
-		}
-	}
-}
-
-// Plain ASCII takes a shorter way, to the same words.
-func TestSegmentASCIIAgrees(t *testing.T) {
-	for _, text := range []string{
-		"Hello, World 42", "a-b_c.d/e\\f", "\x00\x01 x\x7f", "ALL CAPS", strings.Repeat("ab1", 200), strings.Repeat("x", 96), "tail ",
-	} {
-		long := strings.Split(segment(text+" é", false), " ")
-		if d := cmp.Diff(long[:len(long)-1], strings.Split(segment(text, false), " ")); d != "" {
-			t.Errorf("%q (-want +got):\n%s", text, d)
-		}
-	}
-}
-
-func TestQueryWords(t *testing.T) {
-	for text, want := range map[string][]string{
-		"":                       nil,
-		"?":                      nil,
-		`a OR "b" NOT a NEAR`:    {"a", "or", "b", "not", "near"},
-		"肺癌 cancer 肺癌":           {"肺癌", "cancer"},
-		`"; DROP TABLE nodes;--`: {"drop", "table", "nodes"},
-	} {
-		if d := cmp.Diff(want, queryWords(text)); d != "" {
-			t.Errorf("words of %q (-want +got):\n%s", text, d)
-		}
-	}
-}
 
 // An index that was fed under other rules is built anew when the home is opened.
 func TestOldKeywordIndexIsRenewed(t *testing.T) {
@@ -77,13 +21,13 @@ func TestOldKeywordIndexIsRenewed(t *testing.T) {
 	}
 	err := db.write(t.Context(), func(s *session) error { // as if "common" had been no word
 		for i, n := range nodes {
-			rest := strings.TrimPrefix(segment(n.Text, false), " common")
+			rest := strings.TrimPrefix(word.Segment(n.Text, false), " common")
 			for _, query := range []string{
 				"INSERT INTO words_1 (words_1, rowid, words) SELECT 'delete', ?1, ?2",
 				"INSERT INTO words_1 (rowid, words) SELECT ?1, ?3 WHERE ?2 <> ''",
 				"UPDATE nodes SET words = 2 WHERE node = ?1 AND ?2 <> ?3",
 			} {
-				if err := s.exec(query, 1<<sequenceBits+i, segment(n.Text, false), rest); err != nil {
+				if err := s.exec(query, 1<<sequenceBits+i, word.Segment(n.Text, false), rest); err != nil {
 					return err
 				}
 			}
@@ -135,9 +79,9 @@ func FuzzKeyword(f *testing.F) {
 		if err := db.Store().Put(t.Context(), "c", []tree.Node{n}); err != nil {
 			t.Fatal(err)
 		}
-		words := strings.Fields(segment(text, false))
+		words := strings.Fields(word.Segment(text, false))
 		for _, w := range words {
-			if len(w) > maxWordBytes || utf8.ValidString(text) && !utf8.ValidString(w) {
+			if len(w) > word.MaxBytes || utf8.ValidString(text) && !utf8.ValidString(w) {
 				t.Errorf("word %q", w)
 			}
 		}

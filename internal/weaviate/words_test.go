@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
 func TestMissedWords(t *testing.T) {
@@ -33,8 +35,8 @@ func TestQueryWords(t *testing.T) {
 		"The cat, THE dog": {"the", "cat", "dog"}, "早期症状": {"早期", "期症", "症状"}, "癌": {"癌"}, "ﾀﾜｰ!": {"タワ", "ー"}, "?!": nil, "": nil,
 		"STRASSE Straße": {"strasse"},
 	} {
-		if d := cmp.Diff(want, queryWords(text), cmpopts.EquateEmpty()); d != "" {
-			t.Errorf("queryWords(%q) (-want +got):\n%s", text, d)
+		if d := cmp.Diff(want, word.Query(text), cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("Query(%q) (-want +got):\n%s", text, d)
 		}
 	}
 	for words, want := range map[string]bool{"plain": false, "日本": false, "हिन्दी": true, "a b": true} {
@@ -50,7 +52,7 @@ func TestTextIsFoundByItsWords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOfN(alphabet, 0, 30, -1).Draw(t, "text")
 		index := append(serverWords(text), strings.Fields(missedWords(text))...)
-		for _, word := range segment(text, true) {
+		for _, word := range strings.Fields(word.Segment(text, true)) {
 			asked := append(serverWords(word), word) // the query is cut for text, and taken as it is for words
 			if !slices.ContainsFunc(asked, func(w string) bool { return slices.Contains(index, w) }) {
 				t.Fatalf("%q isn't found by its word %q; the index holds %q", text, word, index)

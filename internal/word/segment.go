@@ -1,39 +1,29 @@
-package sqlite
+package word
 
 import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
 )
 
-// segmenterVersion names the rules of segment. A change of the rules needs a new number: an index that was fed
-// under others is built anew from the texts, since entries can only be taken out by the words that put them in. It needs
-// a new schemaVersion too, so that a program that knows the old rules only doesn't turn the index back.
-const segmenterVersion = 1
+// Version names the rules of [Segment]. A change of the rules needs a new number: an index that was fed under others is made anew
+// from the texts, since entries can only be taken out by the words that put them in.
+const Version = 1
 
-// maxWordBytes bounds a word, so that a megabyte of base64 is no word of a megabyte.
-const maxWordBytes = 96
+// MaxBytes bounds a word, so that a megabyte of base64 is no word of a megabyte.
+const MaxBytes = 96
 
-// unspaced are the scripts that put no spaces between words, and Hangul, whose words carry endings.
-var unspaced = []*unicode.RangeTable{
-	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Hangul, unicode.Thai, unicode.Lao,
-	unicode.Khmer, unicode.Myanmar, unicode.Tibetan, unicode.Yi,
-}
-
-// segment writes the words of a text to a string, a space before each. Text is compared in NFKC, without case.
+// Segment writes the words of a text to a string, a space before each. Text is compared in NFKC, without case.
 // A word is a run of letters, marks and digits. In scripts without spaces each pair of neighboring characters is
 // a word, a character being a letter with its marks. What is indexed holds each character by itself too, so that
 // a query of a single one finds it; a query of more asks for its pairs alone, since they say more.
-func segment(text string, query bool) string {
-	if isASCII(text) {
+func Segment(text string, query bool) string {
+	if IsASCII(text) {
 		return segmentASCII(text)
 	}
 	s := segmenter{query: query}
 	s.out.Grow(len(text) + len(text)/2)
-	for _, r := range cases.Fold().String(norm.NFKC.String(text)) {
+	for _, r := range fold(text) {
 		s.add(r)
 	}
 	s.flush()
@@ -55,7 +45,7 @@ func (s *segmenter) add(r rune) {
 		} else {
 			s.word = utf8.AppendRune(s.word, r)
 		}
-	case r >= 0x0E00 && unicode.In(r, unspaced...):
+	case isUnspaced(r):
 		s.flushWord()
 		s.run = append(s.run, string(r))
 	case unicode.In(r, unicode.L, unicode.N):
@@ -93,28 +83,19 @@ func (s *segmenter) flushRun() {
 	s.run = s.run[:0]
 }
 
-// cut shortens a word to maxWordBytes, between runes.
+// cut shortens a word to MaxBytes, between runes.
 func cut(word string) string {
-	if len(word) <= maxWordBytes {
+	if len(word) <= MaxBytes {
 		return word
 	}
-	n := maxWordBytes
+	n := MaxBytes
 	for !utf8.RuneStart(word[n]) {
 		n--
 	}
 	return word[:n]
 }
 
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
-
-// segmentASCII is segment for plain ASCII, which most English text is, at a fraction of the cost.
+// segmentASCII is Segment for plain ASCII, which most English text is, at a fraction of the cost.
 func segmentASCII(text string) string {
 	out := make([]byte, 0, len(text)+1)
 	start := -1
@@ -129,7 +110,7 @@ func segmentASCII(text string) string {
 			start = i
 		case !letter && start >= 0:
 			out = append(out, ' ')
-			for _, b := range []byte(text[start:min(i, start+maxWordBytes)]) {
+			for _, b := range []byte(text[start:min(i, start+MaxBytes)]) {
 				if b >= 'A' && b <= 'Z' {
 					b += 'a' - 'A'
 				}
@@ -141,18 +122,25 @@ func segmentASCII(text string) string {
 	return string(out)
 }
 
-// queryWords returns the distinct words of a query, in order.
-func queryWords(text string) []string {
+// Query returns the distinct words of a query, in order.
+func Query(text string) []string {
 	seen := map[string]bool{}
 	var words []string
-	for _, word := range strings.Fields(segment(text, true)) {
+	Each(text, func(word string) {
 		if !seen[word] {
 			seen[word] = true
 			words = append(words, word)
 		}
-	}
+	})
 	return words
 }
 
-// countWords returns how many words segment has returned.
-func countWords(words string) int { return strings.Count(words, " ") }
+// Each calls fn with each word of a text as a query asks for it, in order and with repeats. Words stay valid after the call.
+func Each(text string, fn func(word string)) {
+	for word := range strings.FieldsSeq(Segment(text, true)) {
+		fn(word)
+	}
+}
+
+// Count returns how many words Segment has returned.
+func Count(words string) int { return strings.Count(words, " ") }

@@ -1,21 +1,21 @@
-package llm_test
+package word_test
 
 import (
 	"testing"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/word"
 )
 
-func TestWordWeight(t *testing.T) {
+func TestWeight(t *testing.T) {
 	for _, pair := range [][2]string{{"the", "heron"}, {"Which", "heron"}, {"und", "Reiher"}, {"...", "the"}, {"ox", "heron"}, {"the", "the heron"}} {
-		if light, heavy := llm.WordWeight(pair[0]), llm.WordWeight(pair[1]); !(light < heavy) {
+		if light, heavy := word.Weight(pair[0]), word.Weight(pair[1]); !(light < heavy) {
 			t.Errorf("%q weighs %v, not less than %q with %v", pair[0], light, pair[1], heavy)
 		}
 	}
-	if w := llm.WordWeight("the"); w <= 0 || w > 0.1 {
+	if w := word.Weight("the"); w <= 0 || w > 0.1 {
 		t.Errorf("a function word weighs %v", w)
 	}
-	if w := llm.WordWeight("苍鹭"); w <= 0 {
+	if w := word.Weight("苍鹭"); w <= 0 {
 		t.Errorf("a pair of ideographs weighs %v", w)
 	}
 }

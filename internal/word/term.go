@@ -1,4 +1,4 @@
-package llm
+package word
 
 import (
 	"unicode"
@@ -8,33 +8,34 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// termKind says what a term is.
-type termKind uint8
+// Kind says what a term is.
+type Kind uint8
 
 const (
-	wordTerm   termKind = iota // a word of a script that writes spaces
-	numberTerm                 // a word that begins with a digit
-	wideTerm                   // a run of a script that writes none: its characters, not it, are the terms
+	Word   Kind = iota // a word of a script that writes spaces
+	Number             // a word that begins with a digit
+	Wide               // a run of a script that writes none: its characters, not it, are the terms
 )
 
-// term is a run of letters, digits and marks in folded text.
-type term struct {
-	text  []byte // folded
-	kind  termKind
-	runes int
+// Term is a run of letters, digits and marks in folded text.
+type Term struct {
+	Text  []byte // folded
+	Kind  Kind
+	Runes int
 }
 
 // fold brings a text into the form in which terms are compared: compatibility composition, then full case folding.
 func fold(text string) string {
-	if isASCII(text) {
+	if IsASCII(text) {
 		return text // terms lower ASCII letters as they go, which is cheaper
 	}
 	return cases.Fold().String(norm.NFKC.String(text))
 }
 
-// eachTerm calls fn for each term of folded text, in order. The term's text is valid during the call only. buf is working
+// EachTerm calls fn for each term of a text, in order. The term's text is valid during the call only. buf is working
 // memory, and is returned to be used again.
-func eachTerm(folded string, buf []byte, fn func(term)) []byte {
+func EachTerm(text string, buf []byte, fn func(Term)) []byte {
+	folded := fold(text)
 	for i := 0; i < len(folded); {
 		kind, ok := kindAt(folded[i:])
 		if !ok {
@@ -45,34 +46,34 @@ func eachTerm(folded string, buf []byte, fn func(term)) []byte {
 		var runes, size int
 		buf, runes, size = appendTerm(buf[:0], folded[i:], kind)
 		i += size
-		fn(term{text: buf, kind: kind, runes: runes})
+		fn(Term{Text: buf, Kind: kind, Runes: runes})
 	}
 	return buf
 }
 
 // kindAt returns the kind of the term that a text begins with; false if it begins with none.
-func kindAt(s string) (termKind, bool) {
+func kindAt(s string) (Kind, bool) {
 	c := s[0]
 	if c < utf8.RuneSelf {
 		if '0' <= c && c <= '9' {
-			return numberTerm, true
+			return Number, true
 		}
-		return wordTerm, isASCIIWord(c)
+		return Word, isASCIIWord(c)
 	}
 	r, _ := utf8.DecodeRuneInString(s)
-	if isWideRune(r) {
-		return wideTerm, isWordRune(r)
+	if IsWide(r) {
+		return Wide, isWordRune(r)
 	}
-	return wordTerm, isWordRune(r)
+	return Word, isWordRune(r)
 }
 
 // appendTerm appends the term that a text begins with, ASCII letters in lower case. It returns its length in runes and,
 // of the text, in bytes: a term has one character at least.
-func appendTerm(buf []byte, s string, kind termKind) (out []byte, runes, size int) {
+func appendTerm(buf []byte, s string, kind Kind) (out []byte, runes, size int) {
 	for size < len(s) {
 		c := s[size]
 		if c < utf8.RuneSelf {
-			if !isASCIIWord(c) || kind == wideTerm {
+			if !isASCIIWord(c) || kind == Wide {
 				break
 			}
 			if 'A' <= c && c <= 'Z' {
@@ -84,7 +85,7 @@ func appendTerm(buf []byte, s string, kind termKind) (out []byte, runes, size in
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(s[size:])
-		if !isWordRune(r) || isWideRune(r) != (kind == wideTerm) && !unicode.IsMark(r) {
+		if !isWordRune(r) || IsWide(r) != (kind == Wide) && !unicode.IsMark(r) {
 			break
 		}
 		buf = append(buf, s[size:size+n]...)
@@ -94,23 +95,15 @@ func appendTerm(buf []byte, s string, kind termKind) (out []byte, runes, size in
 	return buf, runes, size
 }
 
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
-
 func isASCIIWord(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z'
 }
 
 func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
 
-// isWideRune reports whether a rune is of a script that puts no spaces between words.
-func isWideRune(r rune) bool {
+// IsWide reports whether a rune is of a script that puts no spaces between words, as the embedder sees it: the vectors that it made
+// under this table are kept, so it stays as it is, without Hangul, Bopomofo, Tibetan and Yi.
+func IsWide(r rune) bool {
 	switch {
 	case r < 0x0e00:
 		return false

@@ -1,28 +1,28 @@
-package llm
+package word
 
 import "strings"
 
-// functionWeight is that of a function word: not zero, since a text may consist of nothing else.
-const functionWeight = 0.05
+// FunctionWeight is that of a function word: not zero, since a text may consist of nothing else.
+const FunctionWeight = 0.05
 
-// ambiguousWeight is that of function words of one language that mean something in another.
-const ambiguousWeight = 0.25
+// AmbiguousWeight is that of function words of one language that mean something in another.
+const AmbiguousWeight = 0.25
 
 const ambiguousWords = `die war hat man son sin fin para pro come era ser sera art bin des long mine own may might`
 
 // commonWeight is that of words that stand in texts on any subject.
 const commonWeight = 0.5
 
-// wordWeight stands in for inverse document frequency: function words, then words common in any text, then by length,
+// Weight stands in for inverse document frequency: function words, then words common in any text, then by length,
 // which goes with rarity in every language (Zipf's law of abbreviation).
-func wordWeight(t term) float64 {
-	if w, ok := wordClasses[string(t.text)]; ok {
+func (t Term) Weight() float64 {
+	if w, ok := wordClasses[string(t.Text)]; ok {
 		return w
 	}
-	if t.kind == numberTerm {
+	if t.Kind == Number {
 		return 0.7
 	}
-	switch t.runes {
+	switch t.Runes {
 	case 1:
 		return 0.2
 	case 2:
@@ -38,6 +38,14 @@ func wordWeight(t term) float64 {
 	}
 }
 
+// Weight says how much a word tells of what a text is about: next to nothing for function words of the larger
+// languages, at most about 1. Of several words it is that of the weightiest; of no word it is 0.
+func Weight(word string) float64 {
+	weight := 0.0
+	EachTerm(word, nil, func(t Term) { weight = max(weight, t.Weight()) })
+	return weight
+}
+
 // wordClasses holds function words of the languages that most text is written in, and words of English that are common
 // whatever the subject. The lists are short on purpose: a word that is missing weighs as its length says.
 var wordClasses = classifyWords()
@@ -49,11 +57,11 @@ func classifyWords() map[string]float64 {
 	}
 	for _, list := range functionWords {
 		for _, w := range strings.Fields(list) {
-			classes[w] = functionWeight
+			classes[w] = FunctionWeight
 		}
 	}
 	for _, w := range strings.Fields(ambiguousWords) {
-		classes[w] = ambiguousWeight
+		classes[w] = AmbiguousWeight
 	}
 	return classes
 }
