@@ -14,7 +14,7 @@ import (
 // of hits that it uses up. What a node adds can only fall as others are chosen (the value is submodular), so a gain
 // from an earlier step is an upper bound, and only the node with the largest bound is computed anew (Minoux,
 // "Accelerated greedy algorithms for maximizing submodular set functions", 1978). A node that adds nothing, such as a
-// summary whose own sources were chosen, is never taken. The result is sorted by score.
+// summary whose own sources were chosen, is taken only to bring the hits to topK. The result is sorted by score.
 func packCoverage(cover *cover, budget, topK int) []*candidate {
 	pool := cover.pool
 	queue := make(gainQueue, 0, len(pool))
@@ -51,7 +51,23 @@ func packCoverage(cover *cover, budget, topK int) []*candidate {
 			heap.Pop(&queue)
 		}
 	}
+	chosen = fillUp(pool, chosen, used, budget, topK)
 	sortCandidates(chosen)
+	return chosen
+}
+
+// fillUp adds what the chosen ones cover, best first, until there are as many hits as were asked for: top k means k.
+func fillUp(pool, chosen []*candidate, used, budget, topK int) []*candidate {
+	for _, c := range pool {
+		if len(chosen) >= topK { // without a bound on hits there is nothing to fill
+			break
+		}
+		if c.fate == Covered && (budget == 0 || used+c.node.Tokens <= budget) {
+			c.fate, c.coveredBy = Chosen, nil
+			chosen = append(chosen, c)
+			used += c.node.Tokens
+		}
+	}
 	return chosen
 }
 

@@ -38,7 +38,7 @@ type Options struct {
 	Boost *float64 `json:"boost,omitempty" doc:"mode boost: factor on summaries; default 1.1"`
 	// Candidates is how many times as many nodes mode Boost fetches, so that what the boost lifts was fetched at
 	// all: at least 1, which shows what happens without.
-	Candidates *int `json:"candidates,omitempty" doc:"mode boost: how many times as many nodes are fetched; default 3"`
+	Candidates *float64 `json:"candidates,omitempty" doc:"mode boost: how many times as many nodes are fetched, such as 1.5; default 3"`
 
 	// PerLevel is how many nodes mode Traversal keeps of each level, at least 1.
 	PerLevel *int `json:"per_level,omitempty" doc:"mode traversal: nodes kept of each level; default 40"`
@@ -57,6 +57,12 @@ type Options struct {
 	// SummaryWeight is the factor on the relevance of summaries when packed by coverage, in the modes but Blend and
 	// Boost; above 0.
 	SummaryWeight *float64 `json:"summary_weight,omitempty" doc:"pack coverage: factor on the relevance of summaries; default 0.7"`
+
+	// Parents puts a summary in the place of hits that are at least half of its children, where the budget allows.
+	Parents *bool `json:"parents,omitempty" doc:"a summary in the place of hits that are at least half of its children"`
+	// Overview is the share of the budget, and of the number of hits, that the upper levels have for themselves, 0 to 1. Nil
+	// means that the query decides: a half for one that asks about the whole ([Broad]), else nothing.
+	Overview *float64 `json:"overview,omitempty" doc:"share of the budget for upper levels alone, 0 to 1; default 0.5 for a query about the whole, else 0"`
 
 	// Stale returns summaries too that rest on text which was deleted or replaced since the build. Without it
 	// they are held back until the next build, and Result.Notes says so.
@@ -84,6 +90,7 @@ func (o Options) settled() Options {
 	settle(&o.Sharpness, 2.5)
 	settle(&o.Context, 0.4)
 	settle(&o.SummaryWeight, 0.7)
+	settle(&o.Parents, false)
 	settle(&o.Stale, false)
 	settle(&o.Explain, false)
 	return o
@@ -144,6 +151,7 @@ func (o *Options) checkUsed(settled *Options) error {
 		{"per_level", o.PerLevel != nil, mode == Traversal},
 		{"leaves_only", o.LeavesOnly != nil, mode == Traversal},
 		{"pool", o.Pool != nil, mode != Traversal},
+		{"overview", o.Overview != nil, mode != Traversal && mode != Filter},
 		{"sharpness", o.Sharpness != nil, pack == Coverage},
 		{"context", o.Context != nil, pack == Coverage},
 		{"summary_weight", o.SummaryWeight != nil, pack == Coverage && mode != Blend && mode != Boost},
@@ -165,9 +173,9 @@ func (o *Options) all() []option {
 	return []option{
 		named("mode", &o.Mode), named("pack", &o.Pack), whole("budget", &o.Budget), whole("top_k", &o.TopK),
 		whole("min_level", &o.MinLevel), whole("max_level", &o.MaxLevel), decimal("alpha", &o.Alpha), named("fusion", &o.Fusion),
-		decimal("boost", &o.Boost), whole("candidates", &o.Candidates), whole("per_level", &o.PerLevel), truth("leaves_only", &o.LeavesOnly),
+		decimal("boost", &o.Boost), decimal("candidates", &o.Candidates), whole("per_level", &o.PerLevel), truth("leaves_only", &o.LeavesOnly),
 		whole("pool", &o.Pool), decimal("sharpness", &o.Sharpness), decimal("context", &o.Context),
-		decimal("summary_weight", &o.SummaryWeight), truth("stale", &o.Stale), truth("explain", &o.Explain),
+		decimal("summary_weight", &o.SummaryWeight), truth("parents", &o.Parents), decimal("overview", &o.Overview), truth("stale", &o.Stale), truth("explain", &o.Explain),
 	}
 }
 

@@ -26,7 +26,7 @@ func TestBoundsHoldForEveryRequest(t *testing.T) {
 			req.PerLevel = new(rapid.IntRange(1, 6).Draw(t, "per-level"))
 		case retrieve.Boost:
 			req.Boost = new(rapid.Float64Range(0.1, 4).Draw(t, "boost"))
-			req.Candidates = new(rapid.IntRange(1, 4).Draw(t, "candidates"))
+			req.Candidates = new(rapid.Float64Range(1, 4).Draw(t, "candidates"))
 		}
 		if mode != retrieve.Traversal {
 			req.Pool = new(rapid.IntRange(1, 40).Draw(t, "pool"))

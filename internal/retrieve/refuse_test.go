@@ -96,7 +96,7 @@ func TestValidate(t *testing.T) {
 		`fusion "sum"`:               func(r *retrieve.Request) { r.Fusion = new(retrieve.Fusion("sum")) },
 		"budget is -1":               func(r *retrieve.Request) { r.Budget = new(-1) },
 		"top-k is -1":                func(r *retrieve.Request) { r.TopK = new(-1) },
-		"candidates is 0":            func(r *retrieve.Request) { r.Candidates = new(0) },
+		"candidates is 0":            func(r *retrieve.Request) { r.Candidates = new(0.5) },
 		"per-level is 0":             func(r *retrieve.Request) { r.PerLevel = new(0) },
 		"pool is 0":                  func(r *retrieve.Request) { r.Pool = new(0) },
 		"alpha is 1.1":               func(r *retrieve.Request) { r.Alpha = new(1.1) },
@@ -148,7 +148,7 @@ func TestSettled(t *testing.T) {
 	}{
 		{options{}, retrieve.Collapsed, 0.7},
 		{options{Boost: new(2.0)}, retrieve.Boost, 0.7},
-		{options{Candidates: new(2)}, retrieve.Boost, 0.7},
+		{options{Candidates: new(2.0)}, retrieve.Boost, 0.7},
 		{options{PerLevel: new(2)}, retrieve.Traversal, 1},
 		{options{LeavesOnly: new(false)}, retrieve.Traversal, 1},
 		{options{Pack: new(retrieve.Similarity)}, retrieve.Collapsed, 1},

@@ -3,6 +3,7 @@ package retrieve
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/aerie-rag/aerie/internal/levels"
@@ -48,7 +49,7 @@ func (r *Retriever) newSearch(req *Request, vector []float32, record *levels.Cor
 // run finds, packs and describes.
 func (s *search) run(ctx context.Context) (Result, error) {
 	s.stale = map[tree.ID]bool{} // what is known of an earlier budget would change what this one is measured by
-	pool, chosen, err := s.choose(ctx)
+	pool, chosen, err := s.chooseFor(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -84,7 +85,7 @@ func (s *search) choose(ctx context.Context) (found, chosen []*candidate, err er
 		wanted := limit
 		switch {
 		case *s.req.Mode == Boost:
-			wanted *= *s.req.Candidates
+			wanted = int(math.Ceil(float64(limit) * *s.req.Candidates))
 		case s.leavesFirst():
 			wanted += limit / 2 // for the summaries among limit leaves
 		}

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// mostCandidates bounds how many times as many nodes may be fetched.
+const mostCandidates = 1000
+
 // UsageError says what is wrong with a request, one sentence for each wrong value.
 type UsageError struct {
 	Problems []string
@@ -29,7 +32,6 @@ func (r *Request) validate() error {
 	oneOf(&bad, "fusion", *r.Fusion, Fusions())
 	atLeast(&bad, "budget", *r.Budget, 0, " (0: no bound)")
 	atLeast(&bad, "top-k", *r.TopK, 0, " (0: no bound)")
-	atLeast(&bad, "candidates", *r.Candidates, 1, "")
 	atLeast(&bad, "per-level", *r.PerLevel, 1, "")
 	atLeast(&bad, "pool", *r.Pool, 1, "")
 	if !(*r.Alpha >= 0 && *r.Alpha <= 1) {
@@ -37,6 +39,12 @@ func (r *Request) validate() error {
 	}
 	if !(*r.Boost > 0) || math.IsInf(*r.Boost, 0) {
 		bad.add("boost is %v: it must be a finite number above 0", *r.Boost)
+	}
+	if !(*r.Candidates >= 1) || *r.Candidates > mostCandidates {
+		bad.add("candidates is %v: it must be within 1 to %d", *r.Candidates, mostCandidates)
+	}
+	if r.Overview != nil && !(*r.Overview >= 0 && *r.Overview <= 1) {
+		bad.add("overview is %v: it must be within 0 (no room for upper levels alone) to 1 (nothing else)", *r.Overview)
 	}
 	if !(*r.Sharpness >= 0) || math.IsInf(*r.Sharpness, 0) {
 		bad.add("sharpness is %v: it must be a finite number of at least 0", *r.Sharpness)

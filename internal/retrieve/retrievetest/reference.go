@@ -73,7 +73,7 @@ func referenceHits(t testing.TB, w *World, req retrieve.Request) []tree.ID {
 		return referencePack(referenceBoost(pool, req), req)
 	}
 	for limit := *req.TopK; ; limit *= 2 {
-		fetched := pool[:min(len(pool), limit*(*req.Candidates))]
+		fetched := pool[:min(len(pool), int(math.Ceil(float64(limit)*(*req.Candidates))))]
 		hits := referencePack(referenceBoost(fetched, req), req)
 		room := *req.Budget - tokensOf(fetched, hits)
 		if len(hits) == *req.TopK || len(fetched) == len(pool) || room < tokensOf(fetched, nil)/len(fetched) {
@@ -316,6 +316,16 @@ func referenceCoverage(pool []scored, req retrieve.Request) []tree.ID {
 		places = append(places, best)
 		chosen = append(chosen, pool[best])
 		used += pool[best].Tokens
+	}
+	used := 0
+	for _, n := range chosen {
+		used += n.Tokens
+	}
+	for i, n := range pool { // the rest by score
+		if len(chosen) < *req.TopK && !slices.Contains(places, i) && (*req.Budget == 0 || used+n.Tokens <= *req.Budget) {
+			chosen = append(chosen, n)
+			used += n.Tokens
+		}
 	}
 	sortScored(chosen)
 	out := []tree.ID{}

@@ -23,6 +23,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"ModesAgreeWithBruteForce", modesAgree}, {"BudgetsTogether", budgetsTogether}, {"TraversalReachesEveryRoot", everyRoot},
 		{"OverfetchMatters", overfetchMatters}, {"ManyDocuments", manyDocuments}, {"RareWordBesideACommonOne", rareWord}, {"Chinese", chinese},
 		{"DocumentFilter", documentFilter}, {"DeletedDocument", deletedDocument},
+		{"TopKMeansK", topKMeansK}, {"ParentsReplaceHits", parentsReplaceHits}, {"BroadQuestions", broadQuestions},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(suite{T: t, store: open(t), corpus: "retrieve-" + strings.ToLower(test.name)})
@@ -63,7 +64,7 @@ func Shapes() map[string]func(*retrieve.Options) {
 		"boost down":           func(r *request) { r.Mode, r.Boost = new(retrieve.Boost), new(0.5) },
 		"boost, top 4":         func(r *request) { r.Mode, r.Boost, r.TopK = new(retrieve.Boost), new(1.4), new(4) },
 		"boost, top 4, as is": func(r *request) {
-			r.Mode, r.Boost, r.TopK, r.Candidates = new(retrieve.Boost), new(1.4), new(4), new(1)
+			r.Mode, r.Boost, r.TopK, r.Candidates = new(retrieve.Boost), new(1.4), new(4), new(1.0)
 		},
 		"boost and filter": func(r *request) { r.Mode, r.Boost, r.MaxLevel = new(retrieve.Boost), new(1.2), new(1) },
 		"boost, filter, top 4": func(r *request) {
@@ -185,10 +186,10 @@ func overfetchMatters(s suite) {
 	leaves := []tree.Node{Leaf("a", 0, "alpha one", At(.9)), Leaf("a", 1, "alpha two", At(.8)), Leaf("a", 2, "beta", At(.1))}
 	lifted := Summary("alpha both", At(.85), leaves...)
 	w := New(s, s.store, Built(s.corpus, tree.ScopeCorpus, true), append(leaves, lifted)...)
-	for candidates, want := range map[int]tree.ID{1: leaves[0].ID, 3: lifted.ID} {
+	for candidates, want := range map[float64]tree.ID{1: leaves[0].ID, 1.5: lifted.ID, 3: lifted.ID} {
 		req := w.Request("anything")
 		req.Pack, req.Mode, req.Boost, req.TopK, req.Candidates = new(retrieve.Similarity), new(retrieve.Boost), new(1.2), new(1), new(candidates)
-		s.same(fmt.Sprintf("candidates %d", candidates), []tree.ID{want}, Found(w.Retrieve(s, req).Hits))
+		s.same(fmt.Sprintf("candidates %v", candidates), []tree.ID{want}, Found(w.Retrieve(s, req).Hits))
 	}
 }
 
@@ -326,6 +327,67 @@ func deletedDocument(s suite) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// topKMeansK: where the chosen ones say all that there is, the rest is filled by score, in every mode that packs by coverage.
+func topKMeansK(s suite) {
+	var leaves []tree.Node
+	for i := range 12 {
+		leaves = append(leaves, Leaf("a", 5*i, "herons wait in water and then they strike", At(.9-float64(i)/1000)))
+	}
+	w := New(s, s.store, Built(s.corpus, tree.ScopeCorpus, true), leaves...)
+	for _, mode := range []retrieve.Mode{retrieve.Collapsed, retrieve.Blend, retrieve.Boost, retrieve.Filter} {
+		req := w.Request("herons")
+		req.Mode, req.TopK = &mode, new(10)
+		if hits := w.Retrieve(s, req).Hits; len(hits) != 10 {
+			s.Errorf("%s: %d hits, want 10", mode, len(hits))
+		}
+	}
+}
+
+// parentsReplaceHits: a summary takes the place of its children where half of them are hits, and not where fewer are.
+func parentsReplaceHits(s suite) {
+	leaves := []tree.Node{
+		Leaf("a", 0, "herons stand in shallow water", At(.9)), Leaf("a", 10, "egrets nest in tall trees", At(.88)), Leaf("a", 20, "storks fly south", At(.86)),
+		Leaf("b", 0, "steel is made of iron", At(.85)), Leaf("b", 10, "coal burns hot", At(.2)), Leaf("b", 20, "ore is dug", At(.1)), Leaf("b", 30, "slag is waste", At(.1)),
+	}
+	birds, metal := Summary("birds of the marsh", At(.5), leaves[:3]...), Summary("iron works", At(.4), leaves[3:]...)
+	w := New(s, s.store, Built(s.corpus, tree.ScopeCorpus, true), append(leaves, birds, metal)...)
+	req := w.Request("what lives there")
+	req.Pack, req.TopK, req.MaxLevel = new(retrieve.Similarity), new(4), nil
+	s.same("without", []tree.ID{leaves[0].ID, leaves[1].ID, leaves[2].ID, leaves[3].ID}, Found(w.Retrieve(s, req).Hits))
+	req.Parents = new(true)
+	found := Found(w.Retrieve(s, req).Hits)
+	if !slices.Contains(found, birds.ID) || slices.Contains(found, leaves[0].ID) || !slices.Contains(found, leaves[3].ID) || slices.Contains(found, metal.ID) {
+		s.Errorf("found %v", found)
+	}
+	req.Budget = new(leaves[0].Tokens + leaves[1].Tokens + leaves[2].Tokens)
+	if got := w.Retrieve(s, req); got.Tokens > *req.Budget {
+		s.Errorf("%d tokens, the budget is %d", got.Tokens, *req.Budget)
+	}
+}
+
+// broadQuestions: a question about the whole has upper levels among its hits; one about something in it has none but by merit.
+func broadQuestions(s suite) {
+	var leaves []tree.Node
+	for i := range 20 {
+		leaves = append(leaves, Leaf("a", 5*i, fmt.Sprintf("leaf number %d speaks of matter %d", i, 100+i), At(.9-float64(i)/1000)))
+	}
+	low := Summary("summary of the first ones", At(.3), leaves[:10]...)
+	other := Summary("summary of the others", At(.2), leaves[10:]...)
+	w := New(s, s.store, Built(s.corpus, tree.ScopeCorpus, true), append(leaves, low, other)...)
+	for _, mode := range []retrieve.Mode{retrieve.Collapsed, retrieve.Blend, retrieve.Boost} {
+		req := w.Request("What is this corpus about overall?")
+		req.Mode, req.TopK, req.Pack = &mode, new(4), new(retrieve.Similarity)
+		found := Found(w.Retrieve(s, req).Hits)
+		if len(found) != 4 || !slices.Contains(found, low.ID) || !slices.Contains(found, other.ID) {
+			s.Errorf("%s: found %v", mode, found)
+		}
+		req.Overview = new(0.0)
+		if found := Found(w.Retrieve(s, req).Hits); slices.Contains(found, other.ID) {
+			s.Errorf("%s without overview: found %v", mode, found)
 		}
 	}
 }
