@@ -12,8 +12,8 @@ import (
 	"github.com/aerie-rag/aerie/cmd/internal/wire"
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
 	"github.com/aerie-rag/aerie/internal/worker"
 )
@@ -132,7 +132,7 @@ func (h *home) build(ctx context.Context, req coordinator.Request) (coordinator.
 }
 
 // models returns what writes summaries and embeds them, within the configured budget.
-func (h *home) models(journal llm.Journal) (*wire.Models, error) {
+func (h *home) models(journal journal.Journal) (*wire.Models, error) {
 	return h.places.Models(h.counter, journal, wire.BudgetOf(h.cfg, wire.NoRequest))
 }
 
@@ -211,7 +211,7 @@ func (h *home) Plan(ctx context.Context, name string) (coordinator.Estimate, err
 }
 
 func (h *home) plan(ctx context.Context) (coordinator.Estimate, error) {
-	var journal llm.Journal
+	var journal journal.Journal
 	if h.places.HasQueue() {
 		switch err := h.places.OpenQueue(); {
 		case err == nil:
@@ -286,7 +286,7 @@ func (b builder) Run(ctx context.Context, name string, req coordinator.Request, 
 // Coordinator implements service.Builder.
 func (b builder) Coordinator(_ context.Context, name string) (*coordinator.Coordinator, error) {
 	h := b.h.of(name)
-	var journal llm.Journal
+	var journal journal.Journal
 	if h.places.Conn() != nil {
 		journal = h.places.Journal()
 	}

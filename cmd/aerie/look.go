@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // glance is what the display shows of a build. It is read from the home, so that a build in another process looks the
@@ -46,7 +46,7 @@ func (h *home) look(ctx context.Context) (glance, error) {
 	for _, l := range state.Levels {
 		level := glanceLevel{level: l.Level, nodesIn: l.NodesIn, expected: l.Total, done: l.Done, buried: l.Dead}
 		if l.Phase == levels.Open || l.Phase == levels.Publishing {
-			count, err := h.places.Barrier.Count(ctx, queue.Level{Corpus: state.Corpus, Build: state.Build, Level: l.Level})
+			count, err := h.places.Barrier.Count(ctx, tree.Level{Corpus: state.Corpus, Build: state.Build, Level: l.Level})
 			if err != nil && !errors.Is(err, levels.ErrNotOpen) {
 				return glance{}, err
 			}

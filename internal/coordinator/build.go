@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -166,8 +165,8 @@ func (r *run) books() error {
 }
 
 // spent sums the usage of all levels. Barriers know better than the record, which is written at transitions only.
-func (r *run) spent() (mapreduce.Usage, error) {
-	var spent mapreduce.Usage
+func (r *run) spent() (tree.Usage, error) {
+	var spent tree.Usage
 	for _, l := range r.state.Levels {
 		usage := l.Usage
 		count, err := r.deps.Barrier.Count(r.ctx, r.of(l.Level))

@@ -20,9 +20,8 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/clustering"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/llm"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -92,13 +91,13 @@ type Deps struct {
 	Barrier levels.Barrier
 	Plans   levels.Plans
 	Queue   queue.Queue
-	Journal llm.Journal // forgets attempts when buried tasks run again
+	Journal journal.Journal // forgets attempts when buried tasks run again
 	Cluster clustering.Func
 	Grow    clustering.GrowFunc
 	Dry     Dry // foresees the calls of a cluster, for Plan
 	// Books is told the budget of a build, as its state has it, and what it has spent, whenever one starts or goes on; nil where
 	// nobody keeps a budget.
-	Books func(ctx context.Context, build *levels.State, spent mapreduce.Usage) error
+	Books func(ctx context.Context, build *levels.State, spent tree.Usage) error
 	// Events is told in one sentence of each step of a build, as it happens.
 	Events   func(string)
 	Observer Observer

@@ -9,20 +9,19 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Dry foresees what summarizing passages would use, without any call: what the journal holds is Reused, the rest
 // Calls.
-type Dry func(ctx context.Context, passages []mapreduce.Child) (mapreduce.Usage, error)
+type Dry func(ctx context.Context, passages []mapreduce.Child) (tree.Usage, error)
 
 // Estimate says what a build would do and cost. Its JSON is a contract with scripts.
 type Estimate struct {
 	Corpus string          `json:"corpus"`
 	Levels []LevelEstimate `json:"levels"`
-	mapreduce.Usage
+	tree.Usage
 	Cost *Cost `json:"cost"`
 	// Incremental is what a build that grows the tree would do, nil where it can't; Full what one in full would. Levels and the
 	// sums above are of the one that the next build is.
@@ -48,7 +47,7 @@ type LevelEstimate struct {
 	Level    int `json:"level"`
 	NodesIn  int `json:"nodes_in"`
 	Clusters int `json:"clusters"`
-	mapreduce.Usage
+	tree.Usage
 	// Carried counts the summaries that get a text of the tree before; they are neither Calls nor Reused.
 	Carried              int `json:"carried"`
 	LargestClusterTokens int `json:"largest_cluster_tokens"`
@@ -105,7 +104,7 @@ func (c *Coordinator) Plan(ctx context.Context) (Estimate, error) {
 
 // sum adds the levels up.
 func (c *Coordinator) sum(e *Estimate) {
-	e.Usage = mapreduce.Usage{}
+	e.Usage = tree.Usage{}
 	for _, l := range e.Levels {
 		e.Usage = e.Usage.Add(l.Usage)
 	}
@@ -134,7 +133,7 @@ func (c *Coordinator) unfinishedPlan(ctx context.Context, e *Estimate) (*levels.
 	if !state.Resumable() || state.Config != c.configDigest() || len(state.Levels) == 0 || c.deps.Plans == nil {
 		return nil, nil
 	}
-	plan, err := c.deps.Plans.Plan(ctx, queue.Level{Corpus: c.cfg.Corpus, Build: state.Build, Level: 1})
+	plan, err := c.deps.Plans.Plan(ctx, tree.Level{Corpus: c.cfg.Corpus, Build: state.Build, Level: 1})
 	if errors.Is(err, levels.ErrNotFound) {
 		return nil, nil
 	}
@@ -226,8 +225,8 @@ func (c *Coordinator) clustersAbove(n int, shrink float64, plan *levels.Plan) in
 }
 
 // foresee adds up what the clusters would use. One whose node exists uses nothing.
-func (c *Coordinator) foresee(ctx context.Context, clusters []levels.Cluster) (mapreduce.Usage, error) {
-	var total mapreduce.Usage
+func (c *Coordinator) foresee(ctx context.Context, clusters []levels.Cluster) (tree.Usage, error) {
+	var total tree.Usage
 	ids := make([]tree.ID, len(clusters))
 	for i := range clusters {
 		ids[i] = clusters[i].ID

@@ -196,8 +196,8 @@ func (s *system) plan() coordinator.Estimate {
 		Corpus: corpusName, Rule: s.rule, MinChunks: 4, Recipe: s.recipe, Holder: "plan", Incremental: true, Stale: s.stale, Clustering: *s.grow,
 	}, coordinator.Deps{
 		Store: s.nodes, Corpora: s.records.Corpora(), Builds: s.records, Barrier: s.records, Plans: s.records, Queue: s.queue,
-		Dry: func(context.Context, []mapreduce.Child) (mapreduce.Usage, error) {
-			return mapreduce.Usage{Calls: 1}, nil
+		Dry: func(context.Context, []mapreduce.Child) (tree.Usage, error) {
+			return tree.Usage{Calls: 1}, nil
 		},
 	})
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -81,11 +81,11 @@ type killedBarrier struct {
 	k *killSwitch
 }
 
-func (b *killedBarrier) Open(ctx context.Context, l queue.Level, digest string, total int) error {
+func (b *killedBarrier) Open(ctx context.Context, l tree.Level, digest string, total int) error {
 	return b.k.do(func() error { return b.Barrier.Open(ctx, l, digest, total) })
 }
 
-func (b *killedBarrier) Mark(ctx context.Context, l queue.Level, digest string, marks ...levels.Mark) (c levels.Count, err error) {
+func (b *killedBarrier) Mark(ctx context.Context, l tree.Level, digest string, marks ...levels.Mark) (c levels.Count, err error) {
 	err = b.k.do(func() (err error) { c, err = b.Barrier.Mark(ctx, l, digest, marks...); return err })
 	return c, err
 }
@@ -174,20 +174,20 @@ func (d *killedDelivery) Bury(ctx context.Context, cause, message string) error 
 }
 
 type killedJournal struct {
-	llm.Journal
+	journal.Journal
 	k *killSwitch
 }
 
-func (j *killedJournal) Record(ctx context.Context, key string, e llm.Entry) error {
+func (j *killedJournal) Record(ctx context.Context, key string, e journal.Entry) error {
 	return j.k.do(func() error { return j.Journal.Record(ctx, key, e) })
 }
 
-func (j *killedJournal) Begin(ctx context.Context, build string, task tree.ID) (a llm.Attempts, err error) {
+func (j *killedJournal) Begin(ctx context.Context, build string, task tree.ID) (a journal.Attempts, err error) {
 	err = j.k.do(func() (err error) { a, err = j.Journal.Begin(ctx, build, task); return err })
 	return a, err
 }
 
-func (j *killedJournal) End(ctx context.Context, build string, task tree.ID, failed bool) (a llm.Attempts, err error) {
+func (j *killedJournal) End(ctx context.Context, build string, task tree.ID, failed bool) (a journal.Attempts, err error) {
 	err = j.k.do(func() (err error) { a, err = j.Journal.End(ctx, build, task, failed); return err })
 	return a, err
 }

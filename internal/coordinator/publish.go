@@ -13,8 +13,8 @@ import (
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
-func (r *run) of(level int) queue.Level {
-	return queue.Level{Corpus: r.cfg.Corpus, Build: r.state.Build, Level: level}
+func (r *run) of(level int) tree.Level {
+	return tree.Level{Corpus: r.cfg.Corpus, Build: r.state.Build, Level: level}
 }
 
 // publishLevel compares the plan with the facts and queues what is missing:

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Outcome is how a call of Build ended.
@@ -30,7 +30,7 @@ type Report struct {
 	Cause          levels.Cause  `json:"cause,omitempty"` // why the build rests, for programs; none of one that was built
 	Levels         []LevelReport `json:"levels"`
 	StoppedBecause string        `json:"stopped_because"`
-	mapreduce.Usage
+	tree.Usage
 	Cost    *Cost           `json:"cost"`
 	Seconds float64         `json:"seconds"`
 	Carried int             `json:"carried"` // summaries that got a text of the tree before; they are not among Reused
@@ -53,7 +53,7 @@ type LevelReport struct {
 	NodesIn  int `json:"nodes_in"`
 	NodesOut int `json:"nodes_out"`
 	Clusters int `json:"clusters"`
-	mapreduce.Usage
+	tree.Usage
 	Carried              int     `json:"carried"`
 	LargestClusterTokens int     `json:"largest_cluster_tokens"`
 	MeanClusterTokens    float64 `json:"mean_cluster_tokens"`
@@ -74,7 +74,7 @@ type Price struct {
 }
 
 // Of returns the price of a usage.
-func (p Price) Of(u mapreduce.Usage) *Cost {
+func (p Price) Of(u tree.Usage) *Cost {
 	const million = 1e6
 	return &Cost{
 		Amount:   (p.Input*float64(u.InputTokens) + p.Output*float64(u.OutputTokens)) / million,

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // StatusDeps are what a status is read from; nothing is written, and no queue is needed.
@@ -145,7 +145,7 @@ func readBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Tim
 		usage := l.Usage
 		if l.Phase == levels.Open || l.Phase == levels.Publishing {
 			// The record is as old as the last transition; the barrier knows better.
-			count, err := deps.Barrier.Count(ctx, queue.Level{Corpus: corpus, Build: state.Build, Level: l.Level})
+			count, err := deps.Barrier.Count(ctx, tree.Level{Corpus: corpus, Build: state.Build, Level: l.Level})
 			switch {
 			case errors.Is(err, levels.ErrNotOpen):
 			case err != nil:

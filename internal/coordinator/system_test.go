@@ -15,11 +15,11 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/clustering"
 	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/levels/leveltest"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/store/storetest"
@@ -123,7 +123,7 @@ func (e *endpoint) call(ctx context.Context, texts []string) (string, error) {
 
 // journaled is the order of package llm: look up, call, record.
 type journaled struct {
-	journal  llm.Journal
+	journal  journal.Journal
 	endpoint *endpoint
 	alive    func() error
 }
@@ -133,9 +133,9 @@ func (j *journaled) Summarize(ctx context.Context, c mapreduce.Call) (mapreduce.
 	key := hex.EncodeToString(sum[:])
 	if entry, err := j.journal.Lookup(ctx, key); err == nil {
 		if entry.Build == c.Build {
-			return mapreduce.Answer{Text: entry.Text, Usage: mapreduce.Usage{Calls: 1}}, nil
+			return mapreduce.Answer{Text: entry.Text, Usage: tree.Usage{Calls: 1}}, nil
 		}
-		return mapreduce.Answer{Text: entry.Text, Usage: mapreduce.Usage{Reused: 1}}, nil
+		return mapreduce.Answer{Text: entry.Text, Usage: tree.Usage{Reused: 1}}, nil
 	}
 	if err := j.alive(); err != nil {
 		return mapreduce.Answer{}, err
@@ -144,10 +144,10 @@ func (j *journaled) Summarize(ctx context.Context, c mapreduce.Call) (mapreduce.
 	if err != nil {
 		return mapreduce.Answer{}, err
 	}
-	if err := j.journal.Record(ctx, key, llm.Entry{Text: text, Build: c.Build}); err != nil {
+	if err := j.journal.Record(ctx, key, journal.Entry{Text: text, Build: c.Build}); err != nil {
 		return mapreduce.Answer{}, err
 	}
-	return mapreduce.Answer{Text: text, Usage: mapreduce.Usage{Calls: 1}}, nil
+	return mapreduce.Answer{Text: text, Usage: tree.Usage{Calls: 1}}, nil
 }
 
 // hashed embeds a text as a unit vector of its hash.
@@ -308,7 +308,7 @@ func (s *system) checkEquation() {
 		s.t.Fatal(err)
 	}
 	for _, l := range state.Levels {
-		of := queue.Level{Corpus: corpusName, Build: state.Build, Level: l.Level}
+		of := tree.Level{Corpus: corpusName, Build: state.Build, Level: l.Level}
 		plan, err := s.records.Plan(ctx, of)
 		if errors.Is(err, levels.ErrNotFound) || l.Phase == levels.Planning || l.Phase == levels.Publishing {
 			continue // over, or not out yet

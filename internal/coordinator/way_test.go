@@ -7,12 +7,12 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // paused returns a system whose build was interrupted after some calls, and the build's level 1.
-func paused(t *testing.T) (*system, queue.Level) {
+func paused(t *testing.T) (*system, tree.Level) {
 	t.Helper()
 	s := newSystem(t)
 	s.addLeaves("a", 60)
@@ -30,10 +30,10 @@ func paused(t *testing.T) (*system, queue.Level) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	s.endpoint.hold = nil
-	return s, queue.Level{Corpus: corpusName, Build: report.Build, Level: 1}
+	return s, tree.Level{Corpus: corpusName, Build: report.Build, Level: 1}
 }
 
-func (s *system) queued(level queue.Level) int {
+func (s *system) queued(level tree.Level) int {
 	s.t.Helper()
 	ids, err := s.queue.Queued(context.Background(), level)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestRestingBuildMakesWay(t *testing.T) {
 	if got := s.queued(level); got != 0 {
 		t.Errorf("%d tasks of the build that rests are queued while another runs", got)
 	}
-	if got := s.queued(queue.Level{Corpus: "other", Build: "theirs", Level: 1}); got != 3 {
+	if got := s.queued(tree.Level{Corpus: "other", Build: "theirs", Level: 1}); got != 3 {
 		t.Errorf("%d tasks of the build that runs are queued, want 3", got)
 	}
 	s.endpoint.hold = nil
@@ -109,7 +109,7 @@ func TestCancelledBuildLeavesNoTask(t *testing.T) {
 	if err != nil || report.Outcome != coordinator.OutcomeCancelled {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	if got := s.queued(queue.Level{Corpus: corpusName, Build: build, Level: 1}); got != 0 {
+	if got := s.queued(tree.Level{Corpus: corpusName, Build: build, Level: 1}); got != 0 {
 		t.Errorf("%d tasks of the cancelled build are queued", got)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
@@ -50,8 +49,8 @@ type Cluster struct {
 }
 
 // Of returns the level that the plan is for.
-func (p *Plan) Of() queue.Level {
-	return queue.Level{Corpus: p.Corpus, Build: p.Build, Level: p.Level}
+func (p *Plan) Of() tree.Level {
+	return tree.Level{Corpus: p.Corpus, Build: p.Build, Level: p.Level}
 }
 
 // Seal sets Digest.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/aerie-rag/aerie/internal/mapreduce"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
@@ -38,13 +36,13 @@ const (
 type Mark struct {
 	Position int
 	Outcome  Outcome
-	Usage    mapreduce.Usage // counted once for each position, with its first Done
+	Usage    tree.Usage // counted once for each position, with its first Done
 }
 
 // Count is the state of a barrier.
 type Count struct {
 	Total, Done, Dead int
-	Usage             mapreduce.Usage
+	Usage             tree.Usage
 }
 
 // Complete reports whether every task is done or dead.
@@ -56,18 +54,18 @@ func (c Count) Complete() bool { return c.Done+c.Dead >= c.Total }
 type Barrier interface {
 	// Open starts a level's barrier with no bit set. One that is open with the same digest and total stays as
 	// it is; one with another digest or total is replaced.
-	Open(ctx context.Context, level queue.Level, digest string, total int) error
+	Open(ctx context.Context, level tree.Level, digest string, total int) error
 	// Mark sets bits and returns the counts after that. Done clears Dead; Dead on a done bit changes nothing.
 	// ErrNotOpen if the level isn't open with this digest. Without marks it only reads. A position outside the
 	// plan, or an outcome of another name, is an error, and then nothing is marked.
-	Mark(ctx context.Context, level queue.Level, digest string, marks ...Mark) (Count, error)
+	Mark(ctx context.Context, level tree.Level, digest string, marks ...Mark) (Count, error)
 	// Count reads the counts; ErrNotOpen if the level isn't open.
-	Count(ctx context.Context, level queue.Level) (Count, error)
+	Count(ctx context.Context, level tree.Level) (Count, error)
 	// Positions returns the positions that are done, or dead, ascending; ErrNotOpen if the level isn't open.
-	Positions(ctx context.Context, level queue.Level, outcome Outcome) ([]int, error)
+	Positions(ctx context.Context, level tree.Level, outcome Outcome) ([]int, error)
 	// Clear takes back Dead marks, so that the tasks can run again; ErrNotOpen if the level isn't open. Other
 	// positions are passed over.
-	Clear(ctx context.Context, level queue.Level, positions []int) error
+	Clear(ctx context.Context, level tree.Level, positions []int) error
 	// Drop removes the barriers of a build.
 	Drop(ctx context.Context, corpus, build string) error
 }
@@ -203,7 +201,7 @@ type Plans interface {
 	// PutPlan keeps a plan durably. A plan for the same level is replaced.
 	PutPlan(ctx context.Context, p *Plan) error
 	// Plan returns a plan; ErrNotFound if there is none, and an error if its digest doesn't agree with it.
-	Plan(ctx context.Context, level queue.Level) (*Plan, error)
+	Plan(ctx context.Context, level tree.Level) (*Plan, error)
 	// DropPlans removes the plans of a build.
 	DropPlans(ctx context.Context, corpus, build string) error
 	// PutTree keeps a copy of a corpus's record.

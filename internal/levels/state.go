@@ -3,7 +3,7 @@ package levels
 import (
 	"time"
 
-	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Status is where a build stands.
@@ -33,14 +33,14 @@ const (
 
 // Level is one level of a build.
 type Level struct {
-	Level   int             `json:"level"`
-	Phase   Phase           `json:"phase"`
-	Digest  string          `json:"digest,omitempty"`
-	NodesIn int             `json:"nodes_in"`
-	Total   int             `json:"total"`
-	Done    int             `json:"done"`
-	Dead    int             `json:"dead"`
-	Usage   mapreduce.Usage `json:"usage"`
+	Level   int        `json:"level"`
+	Phase   Phase      `json:"phase"`
+	Digest  string     `json:"digest,omitempty"`
+	NodesIn int        `json:"nodes_in"`
+	Total   int        `json:"total"`
+	Done    int        `json:"done"`
+	Dead    int        `json:"dead"`
+	Usage   tree.Usage `json:"usage"`
 	// Largest and Tokens are the tokens of the largest cluster and of all clusters; Members counts children, one
 	// in two clusters twice.
 	Largest int `json:"largest"`

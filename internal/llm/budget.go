@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Charge is what a call costs, or may cost at most.
@@ -78,7 +78,7 @@ func NewBudget(cfg BudgetConfig) *LocalBudget {
 }
 
 // Resume sets what a build has spent before this process, on a model. It replaces what was set before.
-func (b *LocalBudget) Resume(build, model string, usage mapreduce.Usage) {
+func (b *LocalBudget) Resume(build, model string, usage tree.Usage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.account(build).spent = b.amount(Charge{Model: model, InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens})

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 func charge(in, out int) Charge {
@@ -64,7 +64,7 @@ func TestBudgetInMoney(t *testing.T) {
 // A build that goes on after a restart has spent what it has spent.
 func TestBudgetResumes(t *testing.T) {
 	b := NewBudget(BudgetConfig{MaxTokens: 1000})
-	b.Resume("b", "m", mapreduce.Usage{Calls: 3, InputTokens: 900, OutputTokens: 50})
+	b.Resume("b", "m", tree.Usage{Calls: 3, InputTokens: 900, OutputTokens: 50})
 	if err := b.Reserve(t.Context(), "1", charge(60, 0)); !errors.Is(err, ErrBudget) {
 		t.Errorf("got %v", err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // serve starts an endpoint that answers with fn.
@@ -93,7 +94,7 @@ func TestChatRequest(t *testing.T) {
 	if auth != "Bearer sk-secret" || path != "/v1/chat/completions" {
 		t.Errorf("authorization %q, path %q", auth, path)
 	}
-	if diff := cmp.Diff(mapreduce.Answer{Text: "A summary.", Usage: mapreduce.Usage{Calls: 1, InputTokens: 21, OutputTokens: 4}}, a); diff != "" {
+	if diff := cmp.Diff(mapreduce.Answer{Text: "A summary.", Usage: tree.Usage{Calls: 1, InputTokens: 21, OutputTokens: 4}}, a); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -164,11 +165,11 @@ func TestChatRepliesInAllShapes(t *testing.T) {
 		want mapreduce.Answer
 	}{
 		"parts": {`{"choices":[{"message":{"content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"One "},{"type":"text","text":"two."}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`,
-			mapreduce.Answer{Text: "One two.", Usage: mapreduce.Usage{Calls: 1, InputTokens: 5, OutputTokens: 2}}},
+			mapreduce.Answer{Text: "One two.", Usage: tree.Usage{Calls: 1, InputTokens: 5, OutputTokens: 2}}},
 		"no usage": {`{"choices":[{"message":{"content":"One two.","reasoning_content":"hm hm"},"finish_reason":"stop"}]}`,
-			mapreduce.Answer{Text: "One two.", Usage: mapreduce.Usage{Calls: 1, InputTokens: 15, OutputTokens: 5}}},
+			mapreduce.Answer{Text: "One two.", Usage: tree.Usage{Calls: 1, InputTokens: 15, OutputTokens: 5}}},
 		"null fields": {`{"error":{},"choices":[{"message":{"content":" One two.\n","refusal":false,"reasoning":null},"finish_reason":null}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`,
-			mapreduce.Answer{Text: "One two.", Usage: mapreduce.Usage{Calls: 1, InputTokens: 5, OutputTokens: 2}}},
+			mapreduce.Answer{Text: "One two.", Usage: tree.Usage{Calls: 1, InputTokens: 5, OutputTokens: 2}}},
 	} {
 		base := serve(t, func(w http.ResponseWriter, _ *http.Request, _ map[string]any) { io.WriteString(w, tc.body) })
 		got, err := ask(t, summarizer(t, summaries(base), nil))

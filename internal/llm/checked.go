@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Parameters of further tries.
@@ -79,13 +80,13 @@ func (c *Checked) Summarize(ctx context.Context, call mapreduce.Call) (mapreduce
 		req.PromptTokens = c.counter.Count(req.Prompt)
 	}
 	req.MaxOutputTokens = max(call.MaxOutputTokens, min(int(c.start.Load())*call.MaxOutputTokens, c.room(req)))
-	var usage mapreduce.Usage
+	var usage tree.Usage
 	for try := 1; ; try++ {
 		reply, err := c.model.Complete(ctx, req)
 		if err != nil {
 			return mapreduce.Answer{Usage: usage}, err
 		}
-		usage = usage.Add(mapreduce.Usage{Calls: 1, InputTokens: reply.InputTokens, OutputTokens: reply.OutputTokens})
+		usage = usage.Add(tree.Usage{Calls: 1, InputTokens: reply.InputTokens, OutputTokens: reply.OutputTokens})
 		c.watchInput(req, reply)
 		reason := c.examine(&reply, call.Texts)
 		if reason == "" {

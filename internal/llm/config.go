@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
 )
 
@@ -109,7 +110,7 @@ type Deps struct {
 	// Sentences cuts texts into sentences; nil means mapreduce.Sentences.
 	Sentences func(text string) []string
 	// Journal keeps paid answers; nil keeps none.
-	Journal Journal
+	Journal journal.Journal
 	// Limiter is shared by all that call the same endpoints; nil means one without limits, which still obeys 429.
 	Limiter Limiter
 	// Budget bounds what a build spends; nil doesn't.

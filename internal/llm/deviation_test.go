@@ -13,6 +13,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // refusal is the body of a 400.
@@ -167,7 +168,7 @@ func TestB4Finish(t *testing.T) {
 // read. FAULTS2 B6 (mozilla-ai/any-llm 1290), B11.
 func TestB6B11Usage(t *testing.T) {
 	const answer = `{"choices":[{"message":{"content":"A summary."},"finish_reason":"stop"}],"usage":%s}`
-	for usage, want := range map[string]mapreduce.Usage{
+	for usage, want := range map[string]tree.Usage{
 		`{"prompt_tokens":100,"completion_tokens":20,"total_tokens":320}`:   {Calls: 1, InputTokens: 100, OutputTokens: 220},
 		`{"prompt_tokens":100.0,"completion_tokens":20.0}`:                  {Calls: 1, InputTokens: 100, OutputTokens: 20},
 		`{"prompt_tokens":"100","completion_tokens":"20"}`:                  {Calls: 1, InputTokens: 100, OutputTokens: 20},

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 	"github.com/aerie-rag/aerie/internal/word"
 )
 
@@ -72,7 +73,7 @@ func (e *Extractive) Summarize(ctx context.Context, call mapreduce.Call) (mapred
 			in += e.cfg.Counter.Count(t)
 		}
 	}
-	return mapreduce.Answer{Text: text, Usage: mapreduce.Usage{
+	return mapreduce.Answer{Text: text, Usage: tree.Usage{
 		Calls: 1, InputTokens: in, OutputTokens: e.cfg.Counter.Count(text),
 	}}, nil
 }

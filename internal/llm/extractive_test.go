@@ -11,6 +11,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 func extract(t testing.TB, limit int, texts ...string) string {
@@ -109,7 +110,7 @@ func TestExtractiveUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := (counter{}).Count(text)
-	if diff := cmp.Diff(mapreduce.Answer{Text: text, Usage: mapreduce.Usage{Calls: 1, InputTokens: n, OutputTokens: n}}, a); diff != "" {
+	if diff := cmp.Diff(mapreduce.Answer{Text: text, Usage: tree.Usage{Calls: 1, InputTokens: n, OutputTokens: n}}, a); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -13,7 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // keyVersion changes when the same call would be sent to the model in other words.
@@ -47,7 +49,7 @@ const recordTimeout = 30 * time.Second
 // at the same time in one process are one call.
 type Journaled struct {
 	next    mapreduce.Summarizer
-	journal Journal
+	journal journal.Journal
 	cfg     SummariesConfig
 	deps    Deps
 	flights flights
@@ -71,7 +73,7 @@ func (j *Journaled) Summarize(ctx context.Context, call mapreduce.Call) (mapredu
 	case err == nil && strings.TrimSpace(entry.Text) != "":
 		j.deps.Stats.Reused.Add(1)
 		return answerOf(entry, call.Build), nil
-	case err != nil && !errors.Is(err, ErrNotFound):
+	case err != nil && !errors.Is(err, journal.ErrNotFound):
 		return mapreduce.Answer{}, fmt.Errorf("llm: looking up call %.12s: %w", key, err)
 	}
 	answer, err := j.next.Summarize(ctx, call)
@@ -83,11 +85,11 @@ func (j *Journaled) Summarize(ctx context.Context, call mapreduce.Call) (mapredu
 }
 
 // answerOf is the answer that an entry stands for.
-func answerOf(e Entry, build string) mapreduce.Answer {
+func answerOf(e journal.Entry, build string) mapreduce.Answer {
 	if e.Build != build {
-		return mapreduce.Answer{Text: e.Text, Usage: mapreduce.Usage{Reused: 1}}
+		return mapreduce.Answer{Text: e.Text, Usage: tree.Usage{Reused: 1}}
 	}
-	return mapreduce.Answer{Text: e.Text, Usage: mapreduce.Usage{
+	return mapreduce.Answer{Text: e.Text, Usage: tree.Usage{
 		Calls: max(1, e.Calls), InputTokens: e.InputTokens, OutputTokens: e.OutputTokens,
 	}}
 }
@@ -97,7 +99,7 @@ func answerOf(e Entry, build string) mapreduce.Answer {
 func (j *Journaled) record(ctx context.Context, key string, a mapreduce.Answer, build string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	entry := Entry{
+	entry := journal.Entry{
 		Text: a.Text, Calls: a.Usage.Calls, InputTokens: a.Usage.InputTokens, OutputTokens: a.Usage.OutputTokens,
 		Build: build, At: time.Now().UTC(),
 	}

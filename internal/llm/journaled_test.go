@@ -12,9 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 func TestCallKey(t *testing.T) {
@@ -62,7 +64,7 @@ func TestJournalPaysOnce(t *testing.T) {
 	defer s.Close()
 	books := newJournal()
 	withJournal := func(d *llm.Deps) { d.Journal = books }
-	ask := func(build string) mapreduce.Usage {
+	ask := func(build string) tree.Usage {
 		t.Helper()
 		// Another process, with another configuration that doesn't change the call.
 		cfg := summaries(s.URL() + "/")
@@ -79,7 +81,7 @@ func TestJournalPaysOnce(t *testing.T) {
 	if diff := cmp.Diff(paid, ask("b1")); diff != "" || paid.Calls != 1 {
 		t.Errorf("the build that paid sees another usage after a restart: %s", diff)
 	}
-	if diff := cmp.Diff(mapreduce.Usage{Reused: 1}, ask("b2")); diff != "" {
+	if diff := cmp.Diff(tree.Usage{Reused: 1}, ask("b2")); diff != "" {
 		t.Error(diff)
 	}
 	if n := s.Counts().Chat; n != 1 {
@@ -183,9 +185,11 @@ func TestJournalFailures(t *testing.T) {
 }
 
 // recordless is a journal that takes nothing.
-type recordless struct{ *journal }
+type recordless struct{ *paid }
 
-func (recordless) Record(context.Context, string, llm.Entry) error { return errors.New("disk full") }
+func (recordless) Record(context.Context, string, journal.Entry) error {
+	return errors.New("disk full")
+}
 
 // What a dry run foresees is what happens, down to the halves of a batch that a window is too small for.
 func TestDryRunForesees(t *testing.T) {
@@ -218,7 +222,7 @@ func TestDryRunForesees(t *testing.T) {
 			t.Errorf("cluster %d: foreseen %+v, used %+v", i, foreseen.Usage, made.Usage)
 		}
 		again, err := mapreduce.Summarize(t.Context(), llm.NewDry(cfg, books, counter{}), reduce, children)
-		if want := (mapreduce.Usage{Reused: made.Usage.Calls}); err != nil || again.Usage != want {
+		if want := (tree.Usage{Reused: made.Usage.Calls}); err != nil || again.Usage != want {
 			t.Errorf("cluster %d: with the answers in the journal, foreseen %+v: %v", i, again.Usage, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // words counts a token for each word.
@@ -198,7 +199,7 @@ func TestCheckedAsksOnceMoreWithMoreRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := mapreduce.Answer{Text: "Good.", Usage: mapreduce.Usage{Calls: 2, InputTokens: 200, OutputTokens: 20}}
+		want := mapreduce.Answer{Text: "Good.", Usage: tree.Usage{Calls: 2, InputTokens: 200, OutputTokens: 20}}
 		if diff := cmp.Diff(want, a); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

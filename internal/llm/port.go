@@ -2,10 +2,6 @@ package llm
 
 import (
 	"context"
-	"errors"
-	"time"
-
-	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Embedder turns texts into vectors. All its vectors have one width and unit length, and are finite.
@@ -17,40 +13,4 @@ type Embedder interface {
 	Embed(ctx context.Context, passages []string) ([][]float32, error)
 	// EmbedQuery returns the vector of a query.
 	EmbedQuery(ctx context.Context, query string) ([]float32, error)
-}
-
-// ErrNotFound: the journal has no such entry.
-var ErrNotFound = errors.New("llm: not in the journal")
-
-// Entry is one paid answer.
-type Entry struct {
-	Text         string    `json:"text"` // as checked and cleaned
-	InputTokens  int       `json:"input_tokens"`
-	OutputTokens int       `json:"output_tokens"`
-	Calls        int       `json:"calls,omitempty"` // that the answer took, with those whose answers were refused; 0 is 1
-	Build        string    `json:"build"`           // which build paid
-	At           time.Time `json:"at"`
-}
-
-// Attempts counts what has become of a task's deliveries. Started - Failed - Returned is the number of
-// attempts that ended with their process, the running one included.
-type Attempts struct {
-	Started  int `json:"started"`
-	Failed   int `json:"failed"`   // ended with an error that counts
-	Returned int `json:"returned"` // given back: shut-down, throttled, dependency away
-}
-
-// Journal keeps every answer that was paid for, and counts attempts. It outlives builds, processes and
-// configurations.
-type Journal interface {
-	// Lookup returns the answer to a call, or ErrNotFound. key is 64 hexadecimal digits.
-	Lookup(ctx context.Context, key string) (Entry, error)
-	// Record keeps an answer durably. The first one wins: a second for the same key changes nothing.
-	Record(ctx context.Context, key string, e Entry) error
-	// Begin counts the start of an attempt at a task of a build and returns the counts, this start included.
-	Begin(ctx context.Context, build string, task tree.ID) (Attempts, error)
-	// End counts how an attempt ended that did not succeed, and returns the counts after that.
-	End(ctx context.Context, build string, task tree.ID, failed bool) (Attempts, error)
-	// Forget sets a task's counts to zero.
-	Forget(ctx context.Context, build string, task tree.ID) error
 }

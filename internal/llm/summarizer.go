@@ -5,7 +5,9 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // maxChatReply bounds a reply in bytes.
@@ -48,13 +50,13 @@ func NewSummarizer(cfg SummariesConfig, deps Deps) (mapreduce.Summarizer, error)
 // NewDry returns a summarizer that makes no call and costs nothing: an answer in the journal counts as reused, and for any other
 // call it makes up a text of the largest size, and counts what it would cost at most. mapreduce.Summarize with it
 // says what a cluster will take. The journal may be nil.
-func NewDry(cfg SummariesConfig, journal Journal, counter mapreduce.Counter) mapreduce.Summarizer {
+func NewDry(cfg SummariesConfig, journal journal.Journal, counter mapreduce.Counter) mapreduce.Summarizer {
 	return &dry{cfg: cfg, journal: journal, counter: counter}
 }
 
 type dry struct {
 	cfg     SummariesConfig
-	journal Journal
+	journal journal.Journal
 	counter mapreduce.Counter
 }
 
@@ -62,9 +64,9 @@ func (d *dry) Summarize(ctx context.Context, call mapreduce.Call) (mapreduce.Ans
 	if d.cfg.Provider == ProviderOpenAI && d.journal != nil {
 		entry, err := d.journal.Lookup(ctx, d.cfg.CallKey(call))
 		if err == nil {
-			return mapreduce.Answer{Text: entry.Text, Usage: mapreduce.Usage{Reused: 1}}, nil
+			return mapreduce.Answer{Text: entry.Text, Usage: tree.Usage{Reused: 1}}, nil
 		}
-		if !errors.Is(err, ErrNotFound) {
+		if !errors.Is(err, journal.ErrNotFound) {
 			return mapreduce.Answer{}, err
 		}
 	}
@@ -74,6 +76,6 @@ func (d *dry) Summarize(ctx context.Context, call mapreduce.Call) (mapreduce.Ans
 	}
 	return mapreduce.Answer{
 		Text:  strings.TrimSpace(strings.Repeat("text ", max(1, call.MaxOutputTokens*2/3))),
-		Usage: mapreduce.Usage{Calls: 1, InputTokens: in, OutputTokens: call.MaxOutputTokens},
+		Usage: tree.Usage{Calls: 1, InputTokens: in, OutputTokens: call.MaxOutputTokens},
 	}, nil
 }

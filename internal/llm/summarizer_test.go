@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
@@ -18,29 +19,29 @@ type counter struct{}
 
 func (counter) Count(s string) int { return llmtest.Tokens(s) }
 
-// journal is a Journal in memory.
-type journal struct {
+// paid is a Journal in memory.
+type paid struct {
 	mu      sync.Mutex
-	entries map[string]llm.Entry
+	entries map[string]journal.Entry
 	fail    error
 }
 
-func newJournal() *journal { return &journal{entries: map[string]llm.Entry{}} }
+func newJournal() *paid { return &paid{entries: map[string]journal.Entry{}} }
 
-func (j *journal) Lookup(_ context.Context, key string) (llm.Entry, error) {
+func (j *paid) Lookup(_ context.Context, key string) (journal.Entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.fail != nil {
-		return llm.Entry{}, j.fail
+		return journal.Entry{}, j.fail
 	}
 	e, ok := j.entries[key]
 	if !ok {
-		return llm.Entry{}, fmt.Errorf("call %s: %w", key, llm.ErrNotFound)
+		return journal.Entry{}, fmt.Errorf("call %s: %w", key, journal.ErrNotFound)
 	}
 	return e, nil
 }
 
-func (j *journal) Record(ctx context.Context, key string, e llm.Entry) error {
+func (j *paid) Record(ctx context.Context, key string, e journal.Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -55,13 +56,13 @@ func (j *journal) Record(ctx context.Context, key string, e llm.Entry) error {
 	return nil
 }
 
-func (*journal) Begin(context.Context, string, tree.ID) (llm.Attempts, error) {
+func (*paid) Begin(context.Context, string, tree.ID) (journal.Attempts, error) {
 	panic("not used here")
 }
-func (*journal) End(context.Context, string, tree.ID, bool) (llm.Attempts, error) {
+func (*paid) End(context.Context, string, tree.ID, bool) (journal.Attempts, error) {
 	panic("not used here")
 }
-func (*journal) Forget(context.Context, string, tree.ID) error { panic("not used here") }
+func (*paid) Forget(context.Context, string, tree.ID) error { panic("not used here") }
 
 func summaries(base string) llm.SummariesConfig {
 	cfg := llm.DefaultSummaries()
@@ -102,9 +103,9 @@ func TestEveryClusterIsSummarizedThroughAllFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	const clusters = 60
-	run := func(build string) (total mapreduce.Usage, texts []string) {
+	run := func(build string) (total tree.Usage, texts []string) {
 		texts = make([]string, clusters)
-		usages := make([]mapreduce.Usage, clusters)
+		usages := make([]tree.Usage, clusters)
 		var wg sync.WaitGroup
 		for k := range 4 {
 			wg.Go(func() {

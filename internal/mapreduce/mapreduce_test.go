@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // words counts a token for each word.
@@ -58,7 +59,7 @@ func (m *model) Summarize(_ context.Context, call mapreduce.Call) (mapreduce.Ans
 	}
 	fields = fields[:min(len(fields), limit)]
 	m.out += len(fields)
-	return mapreduce.Answer{Text: strings.Join(fields, " "), Usage: mapreduce.Usage{Calls: 1, InputTokens: n, OutputTokens: len(fields)}}, nil
+	return mapreduce.Answer{Text: strings.Join(fields, " "), Usage: tree.Usage{Calls: 1, InputTokens: n, OutputTokens: len(fields)}}, nil
 }
 
 func text(n int) string { return strings.TrimSpace(strings.Repeat("wor ", n)) }
@@ -126,7 +127,7 @@ func TestBatchesByHand(t *testing.T) {
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(mapreduce.Usage{Calls: 4, InputTokens: m.in, OutputTokens: m.out}, got.Usage); diff != "" {
+	if diff := cmp.Diff(tree.Usage{Calls: 4, InputTokens: m.in, OutputTokens: m.out}, got.Usage); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -327,7 +328,7 @@ func TestNoProgressIsAnError(t *testing.T) {
 	calls := 0
 	_, err := mapreduce.Summarize(t.Context(), anyModel(func(call mapreduce.Call) (mapreduce.Answer, error) {
 		calls++
-		return mapreduce.Answer{Text: text(220), Usage: mapreduce.Usage{Calls: 1}}, nil
+		return mapreduce.Answer{Text: text(220), Usage: tree.Usage{Calls: 1}}, nil
 	}), cfg, children(100, 100, 100, 100, 100, 100))
 	if !errors.Is(err, mapreduce.ErrNoProgress) {
 		t.Errorf("got %v after %d calls", err, calls)

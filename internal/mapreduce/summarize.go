@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // ErrNoText: there is nothing to summarize.
@@ -55,7 +57,7 @@ type run struct {
 	parts []part
 	texts int // children and the pieces that they were cut into
 	calls int // successful ones
-	usage Usage
+	usage tree.Usage
 }
 
 // callsPerText bounds the calls for a cluster. A reduction by pairs, the least that a window allows, makes fewer than

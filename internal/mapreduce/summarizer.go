@@ -1,6 +1,10 @@
 package mapreduce
 
-import "context"
+import (
+	"context"
+
+	"github.com/aerie-rag/aerie/internal/tree"
+)
 
 // Summarizer makes one text from several, in one call to a model. Package llm implements it.
 type Summarizer interface {
@@ -24,24 +28,8 @@ type Call struct {
 	Build string
 }
 
-// Usage counts what calls cost.
-type Usage struct {
-	Calls        int `json:"calls"`  // calls that were made and paid for by this build
-	Reused       int `json:"reused"` // calls that the journal, or a node that exists, made unnecessary
-	InputTokens  int `json:"input_tokens"`
-	OutputTokens int `json:"output_tokens"`
-}
-
-// Add returns the sum of two counts.
-func (u Usage) Add(v Usage) Usage {
-	return Usage{
-		Calls: u.Calls + v.Calls, Reused: u.Reused + v.Reused,
-		InputTokens: u.InputTokens + v.InputTokens, OutputTokens: u.OutputTokens + v.OutputTokens,
-	}
-}
-
 // Answer is what a Summarizer returns.
 type Answer struct {
 	Text  string
-	Usage Usage
+	Usage tree.Usage
 }

@@ -33,36 +33,37 @@ var rules = []rule{
 	{"internal/clustering", nil, []string{"os", "net", "net/http", "math/rand"}, "clustering is pure: vectors in, rows out"},
 	{"internal/clustering/golden", nil, nil, "reads fixtures for the tests of its neighbors"},
 	{"internal/clustering/measure", []string{"internal/npy", "internal/clustering/kernel", "internal/clustering/synthetic"}, nil, "measures clustering from outside"},
-	{"internal/mapreduce", nil, []string{"os", "net", "net/http"}, "map-reduce is pure"},
+	{"internal/mapreduce", []string{"internal/tree"}, []string{"os", "net", "net/http"}, "map-reduce is pure"},
 	{"internal/queue", []string{"internal/tree"}, nil, "a contract knows nouns only"},
+	{"internal/journal", []string{"internal/tree"}, nil, "a contract knows nouns only"},
 	{"internal/store", []string{"internal/tree"}, nil, "a contract knows nouns only"},
-	{"internal/levels", []string{"internal/tree", "internal/queue", "internal/mapreduce"}, []string{"os", "net", "net/http"}, "the state machine does no I/O"},
-	{"internal/config", []string{"internal/tree", "internal/clustering", "internal/mapreduce", "internal/llm"}, nil, "settings know what they set"},
-	{"internal/corpus", []string{"internal/tree", "internal/npy", "internal/mapreduce"}, nil, "reading knows no store"},
-	{"internal/llm", []string{"internal/tree", "internal/mapreduce", "internal/word"}, nil, "adapters point inwards"},
-	{"internal/sqlite", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/clustering/kernel", "internal/word"}, nil, "adapters point inwards and never at each other"},
+	{"internal/levels", []string{"internal/tree"}, []string{"os", "net", "net/http"}, "the state machine does no I/O"},
+	{"internal/config", []string{"internal/clustering", "internal/llm"}, nil, "settings know what they set"},
+	{"internal/corpus", []string{"internal/tree"}, nil, "reading knows no store"},
+	{"internal/llm", []string{"internal/journal", "internal/tree", "internal/mapreduce", "internal/word"}, nil, "adapters point inwards"},
+	{"internal/sqlite", []string{"internal/tree", "internal/store", "internal/levels", "internal/clustering/kernel", "internal/word"}, nil, "adapters point inwards and never at each other"},
 	{"internal/weaviate", []string{"internal/tree", "internal/store", "internal/word"}, nil, "adapters point inwards and never at each other"},
-	{"internal/redisstate", []string{"internal/tree", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm"}, nil, "adapters point inwards and never at each other"},
-	{"internal/queue/natsqueue", []string{"internal/tree", "internal/queue", "internal/levels", "internal/llm", "internal/mapreduce"}, nil, "adapters point inwards and never at each other"},
-	{"internal/queue/queuetest", []string{"internal/tree", "internal/queue", "internal/llm"}, nil, "suites know contracts only"},
+	{"internal/redisstate", []string{"internal/tree", "internal/levels", "internal/llm"}, nil, "adapters point inwards and never at each other"},
+	{"internal/queue/natsqueue", []string{"internal/journal", "internal/tree", "internal/queue", "internal/levels"}, nil, "adapters point inwards and never at each other"},
+	{"internal/queue/queuetest", []string{"internal/journal", "internal/tree", "internal/queue"}, nil, "suites know contracts only"},
 	{"internal/store/storetest", []string{"internal/tree", "internal/store"}, nil, "suites know contracts only"},
-	{"internal/levels/leveltest", []string{"internal/tree", "internal/levels", "internal/queue", "internal/mapreduce"}, nil, "suites know contracts only"},
+	{"internal/levels/leveltest", []string{"internal/tree", "internal/levels"}, nil, "suites know contracts only"},
 	{"internal/stack", []string{"internal/weaviate/weaviatetest"}, nil, "starts servers, and knows nothing of what runs on them"},
-	{"internal/coordinator", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/clustering", "internal/llm"}, nil, "only cmd/ names adapters"},
-	{"internal/worker", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm"}, nil, "only cmd/ names adapters"},
+	{"internal/coordinator", []string{"internal/journal", "internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/clustering"}, nil, "only cmd/ names adapters"},
+	{"internal/worker", []string{"internal/journal", "internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm"}, nil, "only cmd/ names adapters"},
 	{"internal/ingest", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/corpus", "internal/npy"}, nil, "only cmd/ names adapters"},
 	{"internal/retrieve", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/word"}, nil, "only cmd/ names adapters"},
 	{"internal/retrieve/retrievetest", []string{"internal/tree", "internal/store", "internal/levels", "internal/retrieve"}, nil, "suites know contracts only"},
 	{"internal/answer", []string{"internal/tree", "internal/mapreduce", "internal/llm", "internal/retrieve", "internal/word"}, []string{"os", "net", "net/http"}, "only cmd/ names adapters"},
-	{"internal/telemetry", []string{"internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/mapreduce", "internal/llm", "internal/worker", "internal/coordinator", "internal/retrieve"}, nil, "it wraps ports and implements observers; no adapter"},
+	{"internal/telemetry", []string{"internal/journal", "internal/tree", "internal/store", "internal/levels", "internal/queue", "internal/llm", "internal/worker", "internal/coordinator", "internal/retrieve"}, nil, "it wraps ports and implements observers; no adapter"},
 	{"internal/api", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/queue", "internal/config", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator"}, []string{"os"}, "the contract of the API knows what goes over it"},
 	{"internal/service", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/mapreduce", "internal/config", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/evaluate", "internal/api"}, nil, "only cmd/ names adapters"},
 	{"internal/service/servicetest", []string{"internal/tree", "internal/levels", "internal/llm", "internal/mapreduce", "internal/clustering", "internal/corpus", "internal/answer", "internal/coordinator", "internal/worker", "internal/api", "internal/service", "internal/sqlite", "internal/queue/natsqueue"}, nil, "a place for tests, of real parts"},
 	{"internal/access", nil, []string{"net", "net/http"}, "who may do what knows neither requests nor corpora"},
 	{"internal/audit", []string{"internal/api", "internal/printable"}, []string{"net", "net/http"}, "notes what the API says was changed"},
 	{"internal/server", []string{"internal/access", "internal/printable", "internal/tree", "internal/config", "internal/corpus", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/api"}, nil, "HTTP knows ports, not what is behind them"},
-	{"internal/client", []string{"internal/tree", "internal/corpus", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/api"}, nil, "a client knows the API alone"},
-	{"internal/evaluate", []string{"internal/tree", "internal/store", "internal/levels", "internal/llm", "internal/retrieve", "internal/word"}, nil, "only cmd/ names adapters"},
+	{"internal/client", []string{"internal/tree", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/api"}, nil, "a client knows the API alone"},
+	{"internal/evaluate", []string{"internal/tree", "internal/store", "internal/retrieve", "internal/word"}, nil, "only cmd/ names adapters"},
 }
 
 // everywhere may be imported by every package: what is shown has one filter.
@@ -96,6 +97,59 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports %s: %s", path, own, r.why)
 			}
 		}
+	})
+}
+
+// TestAllowancesAreUsed holds that the rules are the graph: what a package may import, some file of it does.
+func TestAllowancesAreUsed(t *testing.T) {
+	used := make(map[string]map[string]bool) // by folder of a rule
+	eachGoFile(t, func(path string, file *ast.File, _ *token.FileSet) {
+		r, ok := ruleFor(filepath.ToSlash(filepath.Dir(path)))
+		if !ok || strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		if used[r.folder] == nil {
+			used[r.folder] = make(map[string]bool)
+		}
+		for _, spec := range file.Imports {
+			used[r.folder][strings.TrimPrefix(strings.Trim(spec.Path.Value, `"`), module)] = true
+		}
+	})
+	for _, r := range rules {
+		for _, may := range r.may {
+			if !used[r.folder][may] {
+				t.Errorf("%s may import %s, and doesn't: take it off its list", r.folder, may)
+			}
+		}
+	}
+}
+
+// TestArchitectureListsEveryPackage holds that the table of docs/architecture.md has each package with a rule, or the folder that it
+// is in.
+func TestArchitectureListsEveryPackage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := make(map[string]bool)
+	for _, row := range strings.Split(string(text), "\n") {
+		cells := strings.Split(row, "|")
+		if len(cells) < 2 {
+			continue
+		}
+		for i, name := range strings.Split(cells[1], "`") {
+			if i%2 == 1 {
+				listed[name] = true
+			}
+		}
+	}
+	eachGoFile(t, func(path string, _ *ast.File, _ *token.FileSet) {
+		folder, ok := strings.CutPrefix(filepath.ToSlash(filepath.Dir(path)), "internal/")
+		if !ok || folder == "policy" || listed[folder] {
+			return
+		}
+		listed[folder] = true // once
+		t.Errorf("docs/architecture.md has no row for %s", folder)
 	})
 }
 

@@ -64,15 +64,8 @@ type Task struct {
 	Headers map[string]string `json:"-"`
 }
 
-// Level names one level of one build.
-type Level struct {
-	Corpus string
-	Build  string
-	Level  int
-}
-
 // Of returns the level that a task belongs to.
-func (t *Task) Of() Level { return Level{Corpus: t.Corpus, Build: t.Build, Level: t.Level} }
+func (t *Task) Of() tree.Level { return tree.Level{Corpus: t.Corpus, Build: t.Build, Level: t.Level} }
 
 // Buried is a task that was given up, with the reason.
 type Buried struct {
@@ -111,7 +104,7 @@ type Queue interface {
 	Receive(ctx context.Context) (Delivery, error)
 
 	// Queued returns the ids of a level's unfinished tasks, waiting or in hand, in any order.
-	Queued(ctx context.Context, level Level) ([]tree.ID, error)
+	Queued(ctx context.Context, level tree.Level) ([]tree.ID, error)
 
 	// Dead returns the buried tasks of a build, by level, then position. A task buried twice is listed once.
 	Dead(ctx context.Context, corpus, build string) ([]Buried, error)

@@ -11,8 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 const (
@@ -31,11 +30,11 @@ var _ levels.Barrier = (*Barrier)(nil)
 func (s *State) Barrier() *Barrier { return &Barrier{s} }
 
 // Open implements [levels.Barrier].
-func (b *Barrier) Open(ctx context.Context, level queue.Level, digest string, total int) error {
+func (b *Barrier) Open(ctx context.Context, level tree.Level, digest string, total int) error {
 	return wrapLevel("open", level, b.open(ctx, level, digest, total))
 }
 
-func (b *Barrier) open(ctx context.Context, level queue.Level, digest string, total int) error {
+func (b *Barrier) open(ctx context.Context, level tree.Level, digest string, total int) error {
 	if total < 0 || total > maxTotal {
 		return fmt.Errorf("total %d is not within 0 to %d", total, maxTotal)
 	}
@@ -56,12 +55,12 @@ func (b *Barrier) open(ctx context.Context, level queue.Level, digest string, to
 
 // Mark implements [levels.Barrier]. Very many marks are made by several calls; each of them is all or nothing, and
 // a mark that is wrong is found before the first.
-func (b *Barrier) Mark(ctx context.Context, level queue.Level, digest string, marks ...levels.Mark) (levels.Count, error) {
+func (b *Barrier) Mark(ctx context.Context, level tree.Level, digest string, marks ...levels.Mark) (levels.Count, error) {
 	count, err := b.mark(ctx, level, digest, marks)
 	return count, wrapLevel("mark", level, err)
 }
 
-func (b *Barrier) mark(ctx context.Context, level queue.Level, digest string, marks []levels.Mark) (levels.Count, error) {
+func (b *Barrier) mark(ctx context.Context, level tree.Level, digest string, marks []levels.Mark) (levels.Count, error) {
 	if digest == "" {
 		return levels.Count{}, fmt.Errorf("without a digest: %w", levels.ErrNotOpen)
 	}
@@ -97,12 +96,12 @@ func (b *Barrier) mark(ctx context.Context, level queue.Level, digest string, ma
 }
 
 // Count implements [levels.Barrier].
-func (b *Barrier) Count(ctx context.Context, level queue.Level) (levels.Count, error) {
+func (b *Barrier) Count(ctx context.Context, level tree.Level) (levels.Count, error) {
 	count, err := b.count(ctx, level, "")
 	return count, wrapLevel("count", level, err)
 }
 
-func (b *Barrier) count(ctx context.Context, level queue.Level, digest string) (levels.Count, error) {
+func (b *Barrier) count(ctx context.Context, level tree.Level, digest string) (levels.Count, error) {
 	out, err := b.s.run(ctx, b.s.scripts.count, b.s.levelKeys(level)[:3], digest)
 	if err != nil {
 		return levels.Count{}, err
@@ -126,12 +125,12 @@ func readCount(out reply, digest string, highest int) (levels.Count, error) {
 	}
 	return levels.Count{
 		Done: int(n[0]), Dead: int(n[1]), Total: int(n[2]),
-		Usage: mapreduce.Usage{Calls: int(n[3]), Reused: int(n[4]), InputTokens: int(n[5]), OutputTokens: int(n[6])},
+		Usage: tree.Usage{Calls: int(n[3]), Reused: int(n[4]), InputTokens: int(n[5]), OutputTokens: int(n[6])},
 	}, nil
 }
 
 // Positions implements [levels.Barrier].
-func (b *Barrier) Positions(ctx context.Context, level queue.Level, outcome levels.Outcome) ([]int, error) {
+func (b *Barrier) Positions(ctx context.Context, level tree.Level, outcome levels.Outcome) ([]int, error) {
 	if outcome != levels.Done && outcome != levels.Dead {
 		return nil, wrapLevel("positions", level, fmt.Errorf("no outcome is called %q", outcome))
 	}
@@ -159,11 +158,11 @@ func ones(bitmap string) []int {
 }
 
 // Clear implements [levels.Barrier].
-func (b *Barrier) Clear(ctx context.Context, level queue.Level, positions []int) error {
+func (b *Barrier) Clear(ctx context.Context, level tree.Level, positions []int) error {
 	return wrapLevel("clear", level, b.clear(ctx, level, positions))
 }
 
-func (b *Barrier) clear(ctx context.Context, level queue.Level, positions []int) error {
+func (b *Barrier) clear(ctx context.Context, level tree.Level, positions []int) error {
 	if len(positions) == 0 {
 		_, err := b.count(ctx, level, "")
 		return err
@@ -207,7 +206,7 @@ func (b *Barrier) drop(ctx context.Context, corpus, build string) error {
 			if err != nil {
 				return fmt.Errorf("%w: key %s holds %q, which is no level", errConfig, set, n)
 			}
-			keys = append(keys, b.s.levelKeys(queue.Level{Corpus: corpus, Build: build, Level: level})[:3]...)
+			keys = append(keys, b.s.levelKeys(tree.Level{Corpus: corpus, Build: build, Level: level})[:3]...)
 		}
 		// One command: a barrier is never left with a part of its keys.
 		if err := b.s.client.Unlink(ctx, keys...).Err(); err != nil {
@@ -217,7 +216,7 @@ func (b *Barrier) drop(ctx context.Context, corpus, build string) error {
 	})
 }
 
-func wrapLevel(doing string, level queue.Level, err error) error {
+func wrapLevel(doing string, level tree.Level, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -18,8 +18,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/levels/leveltest"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Any sequence of calls has the same results as on the barrier in memory, which keeps sets of positions.
@@ -30,15 +29,15 @@ func TestBarrierIsAsInMemory(t *testing.T) {
 		run++
 		memory, b := leveltest.NewMemory(), s.Barrier()
 		corpus := fmt.Sprint("c", run)
-		level := rapid.Custom(func(r *rapid.T) queue.Level {
-			return queue.Level{Corpus: corpus, Build: rapid.SampledFrom([]string{"b", "b2"}).Draw(r, "build"), Level: rapid.IntRange(1, 2).Draw(r, "level")}
+		level := rapid.Custom(func(r *rapid.T) tree.Level {
+			return tree.Level{Corpus: corpus, Build: rapid.SampledFrom([]string{"b", "b2"}).Draw(r, "build"), Level: rapid.IntRange(1, 2).Draw(r, "level")}
 		})
 		digest := rapid.SampledFrom([]string{"x", "y"})
 		marks := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) levels.Mark {
 			return levels.Mark{
 				Position: rapid.IntRange(-1, 18).Draw(r, "position"),
 				Outcome:  rapid.SampledFrom([]levels.Outcome{levels.Done, levels.Done, levels.Dead, levels.Dead, "odd"}).Draw(r, "outcome"),
-				Usage:    mapreduce.Usage{Calls: rapid.IntRange(0, 3).Draw(r, "calls"), OutputTokens: rapid.IntRange(0, 1<<40).Draw(r, "tokens")},
+				Usage:    tree.Usage{Calls: rapid.IntRange(0, 3).Draw(r, "calls"), OutputTokens: rapid.IntRange(0, 1<<40).Draw(r, "tokens")},
 			}
 		}), 0, 5)
 		same := func(what string, got, want any, gotErr, wantErr error) {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/llm"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 const (
@@ -137,7 +137,7 @@ func (b *Budget) Settle(ctx context.Context, id string, cost llm.Charge) error {
 
 // Resume raises what a build has spent on a model to what its books say. A coordinator does so whenever it starts a
 // build or goes on with one, since Redis may have lost the account, or have gone back to an older one.
-func (b *Budget) Resume(ctx context.Context, build, model string, usage mapreduce.Usage) error {
+func (b *Budget) Resume(ctx context.Context, build, model string, usage tree.Usage) error {
 	tokens, cost, err := b.amount(llm.Charge{Build: build, Model: model, InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens})
 	if err == nil {
 		_, err = b.s.run(ctx, b.s.scripts.resume, b.keys(build, "")[:1], tokens, cost, b.s.cfg.BarrierTTL.Milliseconds())

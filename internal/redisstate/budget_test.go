@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/llm"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 func charge(in, out int) llm.Charge {
@@ -186,7 +186,7 @@ func TestLitellm30684ResumeRaisesWhatIsSpent(t *testing.T) {
 	b := sharedState(t).Budget(llm.BudgetConfig{MaxTokens: 1000, Prices: map[string]llm.Price{"m": {Input: 1, Output: 2}}})
 	resume := func(in, out int) {
 		t.Helper()
-		if err := b.Resume(t.Context(), "b", "m", mapreduce.Usage{InputTokens: in, OutputTokens: out}); err != nil {
+		if err := b.Resume(t.Context(), "b", "m", tree.Usage{InputTokens: in, OutputTokens: out}); err != nil {
 			t.Fatal(err)
 		}
 	}

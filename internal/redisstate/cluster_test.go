@@ -18,7 +18,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/levels/leveltest"
 	"github.com/aerie-rag/aerie/internal/llm"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // startCluster returns three servers that share the slots of a Redis Cluster.
@@ -95,7 +95,7 @@ func TestCluster(t *testing.T) {
 	t.Run("KeysAreSpread", func(t *testing.T) {
 		s := connect(t, Config{URL: servers[0].url(), Prefix: t.Name()})
 		for i := range 30 {
-			must(t, s.Barrier().Open(t.Context(), queue.Level{Corpus: "c", Build: fmt.Sprint(i), Level: 1}, "digest", 1))
+			must(t, s.Barrier().Open(t.Context(), tree.Level{Corpus: "c", Build: fmt.Sprint(i), Level: 1}, "digest", 1))
 		}
 		for _, one := range servers {
 			keys, err := one.client(t).Keys(t.Context(), t.Name()+":*:meta").Result()
@@ -135,7 +135,7 @@ func TestCluster(t *testing.T) {
 		}
 		s := connect(t, Config{URL: urls, User: "aerie", Password: "s3cret"})
 		for i := range 10 {
-			must(t, s.Barrier().Open(t.Context(), queue.Level{Corpus: "c", Build: fmt.Sprint(i), Level: 1}, "digest", 1))
+			must(t, s.Barrier().Open(t.Context(), tree.Level{Corpus: "c", Build: fmt.Sprint(i), Level: 1}, "digest", 1))
 		}
 		must(t, s.Corpora().Drop(t.Context(), "c"))
 	})
@@ -146,7 +146,7 @@ func TestCluster(t *testing.T) {
 		const total = 30
 		var wg sync.WaitGroup
 		for i := range total {
-			level := queue.Level{Corpus: "c", Build: fmt.Sprint(i), Level: 1}
+			level := tree.Level{Corpus: "c", Build: fmt.Sprint(i), Level: 1}
 			must(t, b.Open(t.Context(), level, "digest", 1))
 			if i == total-1 {
 				servers[1].kill()

@@ -15,19 +15,18 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/levels/leveltest"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // The names of tests here begin with the fault, as FAULTS.md calls it: who reported it, and where.
 
 var (
-	one = mapreduce.Usage{Calls: 1, Reused: 2, InputTokens: 30, OutputTokens: 4}
-	l1  = queue.Level{Corpus: "c", Build: "b", Level: 1}
+	one = tree.Usage{Calls: 1, Reused: 2, InputTokens: 30, OutputTokens: 4}
+	l1  = tree.Level{Corpus: "c", Build: "b", Level: 1}
 )
 
-func times(n int) mapreduce.Usage {
-	return mapreduce.Usage{Calls: n, Reused: 2 * n, InputTokens: 30 * n, OutputTokens: 4 * n}
+func times(n int) tree.Usage {
+	return tree.Usage{Calls: n, Reused: 2 * n, InputTokens: 30 * n, OutputTokens: 4 * n}
 }
 
 func done(positions ...int) []levels.Mark {
@@ -350,13 +349,13 @@ func TestRagflow14101NamesDoNotMeet(t *testing.T) {
 	s := sharedState(t)
 	pairs := [][2]string{{"a", "b:c"}, {"a:b", "c"}, {"a}", "b"}, {"{a", "}:b"}, {"a", "b"}, {"a%3A", "b"}, {"a/b", "c"}, {"ä ", "+"}, {"ä+", " "}, {"corpora", "records"}}
 	for i, pair := range pairs {
-		level := queue.Level{Corpus: pair[0], Build: pair[1], Level: 1}
+		level := tree.Level{Corpus: pair[0], Build: pair[1], Level: 1}
 		if err := s.Barrier().Open(t.Context(), level, fmt.Sprint(i), 100+i); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i, pair := range pairs {
-		level := queue.Level{Corpus: pair[0], Build: pair[1], Level: 1}
+		level := tree.Level{Corpus: pair[0], Build: pair[1], Level: 1}
 		got, err := s.Barrier().Mark(t.Context(), level, fmt.Sprint(i))
 		if err != nil || got.Total != 100+i {
 			t.Errorf("barrier of %q: %+v, %v; want a total of %d", pair, got, err, 100+i)

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // escape makes a name safe within the braces of a key: what is left holds no colon, brace or slash, so that two
@@ -31,7 +31,7 @@ func (s *State) sharedKey(group, what string) string {
 }
 
 // levelKeys names the keys of a barrier: meta, done, dead, and the build's set of levels.
-func (s *State) levelKeys(level queue.Level) []string {
+func (s *State) levelKeys(level tree.Level) []string {
 	n := "L" + strconv.Itoa(level.Level)
 	return []string{
 		s.buildKey(level.Corpus, level.Build, n+":meta"),

@@ -9,8 +9,8 @@ import (
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
 	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // retriever returns one that embeds queries as the corpus was embedded. Nobody knows by name which model made vectors that
@@ -85,7 +85,7 @@ func (s *Service) Ask(ctx context.Context, corpus string, q api.Ask, on func(ans
 		return result, nil
 	}
 	if price, ok := s.cfg.Price(a.Model); ok {
-		result.Cost = price.Of(mapreduce.Usage{InputTokens: a.InputTokens, OutputTokens: a.OutputTokens})
+		result.Cost = price.Of(tree.Usage{InputTokens: a.InputTokens, OutputTokens: a.OutputTokens})
 	}
 	return result, nil
 }

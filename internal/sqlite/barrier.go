@@ -7,8 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Barrier implements [levels.Barrier].
@@ -24,11 +23,11 @@ type barrier struct {
 	digest     string
 	total      int
 	done, dead []byte // bitmaps
-	usage      mapreduce.Usage
+	usage      tree.Usage
 }
 
 // Open implements [levels.Barrier].
-func (b *Barrier) Open(ctx context.Context, level queue.Level, digest string, total int) error {
+func (b *Barrier) Open(ctx context.Context, level tree.Level, digest string, total int) error {
 	if total < 0 {
 		return fmt.Errorf("sqlite: barrier of %v: total %d is below 0", level, total)
 	}
@@ -44,7 +43,7 @@ func (b *Barrier) Open(ctx context.Context, level queue.Level, digest string, to
 }
 
 // Mark implements [levels.Barrier].
-func (b *Barrier) Mark(ctx context.Context, level queue.Level, digest string, marks ...levels.Mark) (levels.Count, error) {
+func (b *Barrier) Mark(ctx context.Context, level tree.Level, digest string, marks ...levels.Mark) (levels.Count, error) {
 	var count levels.Count
 	apply := func(s *session) error {
 		bar, err := s.openBarrier(level)
@@ -78,7 +77,7 @@ func (b *Barrier) Mark(ctx context.Context, level queue.Level, digest string, ma
 }
 
 // Count implements [levels.Barrier].
-func (b *Barrier) Count(ctx context.Context, level queue.Level) (levels.Count, error) {
+func (b *Barrier) Count(ctx context.Context, level tree.Level) (levels.Count, error) {
 	var count levels.Count
 	err := b.db.read(ctx, func(s *session) error {
 		bar, err := s.openBarrier(level)
@@ -91,7 +90,7 @@ func (b *Barrier) Count(ctx context.Context, level queue.Level) (levels.Count, e
 }
 
 // Positions implements [levels.Barrier].
-func (b *Barrier) Positions(ctx context.Context, level queue.Level, outcome levels.Outcome) ([]int, error) {
+func (b *Barrier) Positions(ctx context.Context, level tree.Level, outcome levels.Outcome) ([]int, error) {
 	var positions []int
 	err := b.db.read(ctx, func(s *session) error {
 		bar, err := s.openBarrier(level)
@@ -118,7 +117,7 @@ func (b *Barrier) Positions(ctx context.Context, level queue.Level, outcome leve
 }
 
 // Clear implements [levels.Barrier].
-func (b *Barrier) Clear(ctx context.Context, level queue.Level, positions []int) error {
+func (b *Barrier) Clear(ctx context.Context, level tree.Level, positions []int) error {
 	err := b.db.write(ctx, func(s *session) error {
 		bar, err := s.openBarrier(level)
 		if err != nil {
@@ -146,7 +145,7 @@ func (b *Barrier) Drop(ctx context.Context, corpus, build string) error {
 }
 
 // barrier reads a level's barrier; nil if it isn't open.
-func (s *session) barrier(level queue.Level) (*barrier, error) {
+func (s *session) barrier(level tree.Level) (*barrier, error) {
 	var b barrier
 	var usage []byte
 	ok, err := s.row("SELECT digest, total, done, dead, usage FROM barriers WHERE corpus = ? AND build = ? AND level = ?",
@@ -157,7 +156,7 @@ func (s *session) barrier(level queue.Level) (*barrier, error) {
 	return &b, json.Unmarshal(usage, &b.usage)
 }
 
-func (s *session) openBarrier(level queue.Level) (*barrier, error) {
+func (s *session) openBarrier(level tree.Level) (*barrier, error) {
 	b, err := s.barrier(level)
 	if err == nil && b == nil {
 		err = levels.ErrNotOpen
@@ -165,7 +164,7 @@ func (s *session) openBarrier(level queue.Level) (*barrier, error) {
 	return b, err
 }
 
-func (s *session) saveBarrier(level queue.Level, b *barrier) error {
+func (s *session) saveBarrier(level tree.Level, b *barrier) error {
 	usage, err := json.Marshal(b.usage)
 	if err != nil {
 		return err
@@ -210,7 +209,7 @@ func ones(bitmap []byte) int {
 	return n
 }
 
-func wrapLevel(doing string, level queue.Level, err error) error {
+func wrapLevel(doing string, level tree.Level, err error) error {
 	if err == nil {
 		return nil
 	}

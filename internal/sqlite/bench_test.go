@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -265,7 +264,7 @@ func BenchmarkMark(b *testing.B) {
 	for _, callers := range []int{1, 8} {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) {
 			bar := open(b, b.TempDir(), Config{}).Barrier()
-			level := queue.Level{Corpus: "c", Build: "b", Level: 1}
+			level := tree.Level{Corpus: "c", Build: "b", Level: 1}
 			if err := bar.Open(context.Background(), level, "d", 10_000); err != nil {
 				b.Fatal(err)
 			}

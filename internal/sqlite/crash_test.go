@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -23,7 +22,7 @@ import (
 // childHome names the home that a child process writes to until it is killed. It is set in children only.
 const childHome = "AERIE_SQLITE_TEST_HOME"
 
-var crashLevel = queue.Level{Corpus: "crash", Build: "b", Level: 1}
+var crashLevel = tree.Level{Corpus: "crash", Build: "b", Level: 1}
 
 const crashTotal = 100_000
 

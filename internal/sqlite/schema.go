@@ -100,7 +100,7 @@ CREATE TABLE barriers (
 	total  INTEGER NOT NULL,
 	done   BLOB NOT NULL,                 -- a bit for each position, lowest first
 	dead   BLOB NOT NULL,
-	usage  TEXT NOT NULL,                 -- mapreduce.Usage as JSON
+	usage  TEXT NOT NULL,                 -- tree.Usage as JSON
 	PRIMARY KEY (corpus, build, level)
 );
 `, `

@@ -12,6 +12,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // builds is the coordinator.Observer.
@@ -20,7 +21,7 @@ type builds struct {
 
 	mu     sync.Mutex
 	status map[string]buildStatus // the newest build of each corpus
-	levels map[queue.Level]*levelSpan
+	levels map[tree.Level]*levelSpan
 }
 
 type buildStatus struct {
@@ -29,7 +30,7 @@ type buildStatus struct {
 }
 
 func newBuilds(t *Telemetry) *builds {
-	return &builds{t: t, status: map[string]buildStatus{}, levels: map[queue.Level]*levelSpan{}}
+	return &builds{t: t, status: map[string]buildStatus{}, levels: map[tree.Level]*levelSpan{}}
 }
 
 // Coordinator returns the observer of this process's coordinators.
@@ -51,7 +52,7 @@ func (b *builds) Lease(corpus string, event coordinator.LeaseEvent) {
 }
 
 // Planning implements coordinator.Observer.
-func (b *builds) Planning(level queue.Level) {
+func (b *builds) Planning(level tree.Level) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if old := b.levels[level]; old != nil {
@@ -61,7 +62,7 @@ func (b *builds) Planning(level queue.Level) {
 }
 
 // Planned implements coordinator.Observer.
-func (b *builds) Planned(level queue.Level, plan *levels.Plan, clustering time.Duration) {
+func (b *builds) Planned(level tree.Level, plan *levels.Plan, clustering time.Duration) {
 	label := strconv.Itoa(level.Level)
 	if plan != nil {
 		b.t.observe(ClusteringSeconds, clustering.Seconds(), level.Corpus, label)
@@ -100,7 +101,7 @@ func (b *builds) Published(plan *levels.Plan, tasks int, took time.Duration) {
 }
 
 // spanOf returns the span of a level; one that was planned by a process before gets another. The caller holds mu.
-func (b *builds) spanOf(level queue.Level) *levelSpan {
+func (b *builds) spanOf(level tree.Level) *levelSpan {
 	s := b.levels[level]
 	if s == nil {
 		s = b.t.traces.level(level, true)
@@ -140,7 +141,7 @@ func (b *builds) Saved(state *levels.State) {
 	b.status[state.Corpus] = buildStatus{state.Build, state.Status}
 	for i := range state.Levels {
 		l := &state.Levels[i]
-		level := queue.Level{Corpus: state.Corpus, Build: state.Build, Level: l.Level}
+		level := tree.Level{Corpus: state.Corpus, Build: state.Build, Level: l.Level}
 		if s := b.levels[level]; s != nil && (l.Phase == levels.Sealed || state.Resting()) {
 			s.worked(l)
 			s.end()

@@ -10,9 +10,8 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Corpora reads what stands in the stores about corpora, builds and levels.
@@ -91,7 +90,7 @@ type buildReading struct {
 	build    string
 	running  bool
 	started  time.Time
-	usage    mapreduce.Usage
+	usage    tree.Usage
 	cost     *float64
 	budget   *float64
 	levels   []levelReading
@@ -169,11 +168,11 @@ func (c *Corpora) readBuild(ctx context.Context, name string) (*buildReading, er
 
 // readLevel counts a level's tasks. The record is as old as the last transition; of an open level the barrier knows
 // better.
-func (c *Corpora) readLevel(ctx context.Context, state *levels.State, l *levels.Level, now levels.Progress) (levelReading, mapreduce.Usage, error) {
+func (c *Corpora) readLevel(ctx context.Context, state *levels.State, l *levels.Level, now levels.Progress) (levelReading, tree.Usage, error) {
 	r := levelReading{level: l.Level, expected: l.Total, done: l.Done, buried: l.Dead, largest: l.Largest}
 	usage := l.Usage
 	if l.Phase == levels.Publishing || l.Phase == levels.Open {
-		count, err := c.Barrier.Count(ctx, queue.Level{Corpus: state.Corpus, Build: state.Build, Level: l.Level})
+		count, err := c.Barrier.Count(ctx, tree.Level{Corpus: state.Corpus, Build: state.Build, Level: l.Level})
 		switch {
 		case errors.Is(err, levels.ErrNotOpen):
 		case err != nil:

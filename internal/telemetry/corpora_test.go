@@ -11,10 +11,9 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/levels/leveltest"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/store/storetest"
 	"github.com/aerie-rag/aerie/internal/telemetry"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // flakyCorpora can be made to fail.
@@ -68,13 +67,13 @@ func (s *stand) begin(build string) {
 		Levels: []levels.Level{{Level: 1, Phase: levels.Open, Digest: "d", Total: 4, Largest: 77, Started: now}},
 	}
 	s.must(s.records.Save(s.t.Context(), s.lease, s.state))
-	s.must(s.records.Open(s.t.Context(), queue.Level{Corpus: "c", Build: build, Level: 1}, "d", 4))
+	s.must(s.records.Open(s.t.Context(), tree.Level{Corpus: "c", Build: build, Level: 1}, "d", 4))
 }
 
 func (s *stand) mark(position int) {
 	s.t.Helper()
-	_, err := s.records.Mark(s.t.Context(), queue.Level{Corpus: "c", Build: s.state.Build, Level: 1}, "d",
-		levels.Mark{Position: position, Outcome: levels.Done, Usage: mapreduce.Usage{Calls: 1, InputTokens: 80, OutputTokens: 20}})
+	_, err := s.records.Mark(s.t.Context(), tree.Level{Corpus: "c", Build: s.state.Build, Level: 1}, "d",
+		levels.Mark{Position: position, Outcome: levels.Done, Usage: tree.Usage{Calls: 1, InputTokens: 80, OutputTokens: 20}})
 	s.must(err)
 }
 

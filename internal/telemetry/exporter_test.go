@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/telemetry"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // TestAwayReceiverIsLogged: a receiver that refuses traces is told of in a line of the log's own form, once, and the end of the
@@ -32,7 +32,7 @@ func TestAwayReceiverIsLogged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tel.Coordinator().Planning(queue.Level{Corpus: "c", Build: "b", Level: 1})
+			tel.Coordinator().Planning(tree.Level{Corpus: "c", Build: "b", Level: 1})
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			start := time.Now()
@@ -90,7 +90,7 @@ func TestTracesAreOffUnlessAskedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := len(to.named("raptor.level"))
-			level := queue.Level{Corpus: "c", Build: "b", Level: 1}
+			level := tree.Level{Corpus: "c", Build: "b", Level: 1}
 			tel.Coordinator().Planning(level)
 			tel.Coordinator().Planned(level, nil, 0)
 			tel.Close(context.Background())

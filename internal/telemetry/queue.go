@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -40,7 +40,7 @@ func (q *watchedQueue) Receive(ctx context.Context) (queue.Delivery, error) {
 	return &watchedDelivery{d, q}, nil
 }
 
-func (q *watchedQueue) Queued(ctx context.Context, level queue.Level) (ids []tree.ID, err error) {
+func (q *watchedQueue) Queued(ctx context.Context, level tree.Level) (ids []tree.ID, err error) {
 	defer q.timed(&err)()
 	return q.Queue.Queued(ctx, level)
 }
@@ -91,10 +91,10 @@ func (d *watchedDelivery) Bury(ctx context.Context, cause, message string) (err 
 }
 
 // Journal returns a journal that counts and times its calls, as calls to the queue, beside which it lives.
-func (t *Telemetry) Journal(j llm.Journal) llm.Journal { return &watchedJournal{j, t} }
+func (t *Telemetry) Journal(j journal.Journal) journal.Journal { return &watchedJournal{j, t} }
 
 type watchedJournal struct {
-	llm.Journal
+	journal.Journal
 	t *Telemetry
 }
 
@@ -102,22 +102,22 @@ func (j *watchedJournal) timed(err *error) func() {
 	return j.t.timed(QueueCalls, QueueCallSeconds, err)
 }
 
-func (j *watchedJournal) Lookup(ctx context.Context, key string) (e llm.Entry, err error) {
+func (j *watchedJournal) Lookup(ctx context.Context, key string) (e journal.Entry, err error) {
 	defer j.timed(&err)()
 	return j.Journal.Lookup(ctx, key)
 }
 
-func (j *watchedJournal) Record(ctx context.Context, key string, e llm.Entry) (err error) {
+func (j *watchedJournal) Record(ctx context.Context, key string, e journal.Entry) (err error) {
 	defer j.timed(&err)()
 	return j.Journal.Record(ctx, key, e)
 }
 
-func (j *watchedJournal) Begin(ctx context.Context, build string, task tree.ID) (n llm.Attempts, err error) {
+func (j *watchedJournal) Begin(ctx context.Context, build string, task tree.ID) (n journal.Attempts, err error) {
 	defer j.timed(&err)()
 	return j.Journal.Begin(ctx, build, task)
 }
 
-func (j *watchedJournal) End(ctx context.Context, build string, task tree.ID, failed bool) (n llm.Attempts, err error) {
+func (j *watchedJournal) End(ctx context.Context, build string, task tree.ID, failed bool) (n journal.Attempts, err error) {
 	defer j.timed(&err)()
 	return j.Journal.End(ctx, build, task, failed)
 }
@@ -142,7 +142,7 @@ func (p *watchedPlans) PutPlan(ctx context.Context, plan *levels.Plan) (err erro
 	return p.Plans.PutPlan(ctx, plan)
 }
 
-func (p *watchedPlans) Plan(ctx context.Context, level queue.Level) (plan *levels.Plan, err error) {
+func (p *watchedPlans) Plan(ctx context.Context, level tree.Level) (plan *levels.Plan, err error) {
 	defer p.timed(&err)()
 	return p.Plans.Plan(ctx, level)
 }

@@ -4,14 +4,15 @@ import (
 	"context"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // expectedErrors are answers, and no failures of whoever gives them.
 var expectedErrors = []error{
-	levels.ErrNotFound, levels.ErrNotOpen, levels.ErrHeld, levels.ErrFenced, llm.ErrNotFound, queue.ErrSettled, queue.ErrLost, queue.ErrTooLarge,
+	levels.ErrNotFound, levels.ErrNotOpen, levels.ErrHeld, levels.ErrFenced, journal.ErrNotFound, queue.ErrSettled, queue.ErrLost, queue.ErrTooLarge,
 }
 
 // Barrier returns a barrier that counts and times its calls.
@@ -26,27 +27,27 @@ func (b *watchedBarrier) timed(err *error) func() {
 	return b.t.timed(StateCalls, StateCallSeconds, err)
 }
 
-func (b *watchedBarrier) Open(ctx context.Context, level queue.Level, digest string, total int) (err error) {
+func (b *watchedBarrier) Open(ctx context.Context, level tree.Level, digest string, total int) (err error) {
 	defer b.timed(&err)()
 	return b.Barrier.Open(ctx, level, digest, total)
 }
 
-func (b *watchedBarrier) Mark(ctx context.Context, level queue.Level, digest string, marks ...levels.Mark) (count levels.Count, err error) {
+func (b *watchedBarrier) Mark(ctx context.Context, level tree.Level, digest string, marks ...levels.Mark) (count levels.Count, err error) {
 	defer b.timed(&err)()
 	return b.Barrier.Mark(ctx, level, digest, marks...)
 }
 
-func (b *watchedBarrier) Count(ctx context.Context, level queue.Level) (count levels.Count, err error) {
+func (b *watchedBarrier) Count(ctx context.Context, level tree.Level) (count levels.Count, err error) {
 	defer b.timed(&err)()
 	return b.Barrier.Count(ctx, level)
 }
 
-func (b *watchedBarrier) Positions(ctx context.Context, level queue.Level, outcome levels.Outcome) (positions []int, err error) {
+func (b *watchedBarrier) Positions(ctx context.Context, level tree.Level, outcome levels.Outcome) (positions []int, err error) {
 	defer b.timed(&err)()
 	return b.Barrier.Positions(ctx, level, outcome)
 }
 
-func (b *watchedBarrier) Clear(ctx context.Context, level queue.Level, positions []int) (err error) {
+func (b *watchedBarrier) Clear(ctx context.Context, level tree.Level, positions []int) (err error) {
 	defer b.timed(&err)()
 	return b.Barrier.Clear(ctx, level, positions)
 }

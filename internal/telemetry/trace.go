@@ -24,6 +24,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Tracing says where traces go. They are off unless Endpoint or Exporter is set, or one of the standard variables
@@ -208,7 +209,7 @@ type levelSpan struct {
 }
 
 // level begins the span of a level. resumed says that it was planned before.
-func (t *tracing) level(level queue.Level, resumed bool) *levelSpan {
+func (t *tracing) level(level tree.Level, resumed bool) *levelSpan {
 	if !t.on {
 		return &levelSpan{t: t, ctx: t.base, span: noop.Span{}}
 	}
@@ -217,7 +218,7 @@ func (t *tracing) level(level queue.Level, resumed bool) *levelSpan {
 	return &levelSpan{t: t, ctx: ctx, span: span}
 }
 
-func levelAttributes(level queue.Level) []attribute.KeyValue {
+func levelAttributes(level tree.Level) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("aerie.corpus", level.Corpus), attribute.String("aerie.build", level.Build), attribute.Int("raptor.level", level.Level),
 	}

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
@@ -73,7 +73,7 @@ func TestSuspectThatWaitsIsNotBlamed(t *testing.T) {
 // slowJournal takes a second to begin an attempt, so that both suspects do so at a time.
 type slowJournal struct{ *queuetest.MemoryJournal }
 
-func (j slowJournal) Begin(ctx context.Context, build string, task tree.ID) (llm.Attempts, error) {
+func (j slowJournal) Begin(ctx context.Context, build string, task tree.ID) (journal.Attempts, error) {
 	<-time.After(time.Second)
 	return j.MemoryJournal.Begin(ctx, build, task)
 }

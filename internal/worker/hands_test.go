@@ -59,7 +59,7 @@ func TestSlotsAreFull(t *testing.T) {
 			mu.Lock()
 			now--
 			mu.Unlock()
-			return mapreduce.Answer{Text: "a summary", Usage: mapreduce.Usage{Calls: 1}}, nil
+			return mapreduce.Answer{Text: "a summary", Usage: tree.Usage{Calls: 1}}, nil
 		}
 		began := time.Now()
 		b.runUntil(40)

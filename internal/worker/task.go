@@ -98,7 +98,7 @@ func (w *Worker) attempt(ctx context.Context, d *delivery, held *holding) (Outco
 		return "", &dependency{fmt.Errorf("looking the node up: %w", err)}
 	}
 	if len(nodes) > 0 {
-		return Reused, w.finish(ctx, d, mapreduce.Usage{Reused: 1})
+		return Reused, w.finish(ctx, d, tree.Usage{Reused: 1})
 	}
 	if err := w.check(ctx, t); err != nil {
 		return "", err
@@ -159,10 +159,10 @@ func (w *Worker) takeBack(ctx context.Context, d *delivery) error {
 }
 
 // make summarizes the children and writes the node.
-func (w *Worker) make(ctx context.Context, t *queue.Task, held *holding) (mapreduce.Usage, error) {
+func (w *Worker) make(ctx context.Context, t *queue.Task, held *holding) (tree.Usage, error) {
 	children, err := w.children(ctx, t)
 	if err != nil {
-		return mapreduce.Usage{}, err
+		return tree.Usage{}, err
 	}
 	passages := make([]mapreduce.Child, len(children))
 	for i := range children {
@@ -171,22 +171,22 @@ func (w *Worker) make(ctx context.Context, t *queue.Task, held *holding) (mapred
 	reduce := w.cfg.Reduce
 	reduce.Build = t.Build
 	if err := held.takeSlot(ctx, w.slots); err != nil {
-		return mapreduce.Usage{}, err
+		return tree.Usage{}, err
 	}
 	answer, err := mapreduce.Summarize(ctx, w.deps.Summarizer, reduce, passages)
 	held.give(w.slots) // the answer is in the journal: what follows costs no call
 	if err != nil {
-		return mapreduce.Usage{}, fmt.Errorf("summarizing: %w", err)
+		return tree.Usage{}, fmt.Errorf("summarizing: %w", err)
 	}
 	embedder := w.deps.Embedder
 	if w.deps.EmbedderOf != nil {
 		if embedder, err = w.deps.EmbedderOf(ctx, t.Corpus); err != nil {
-			return mapreduce.Usage{}, &dependency{fmt.Errorf("the embedder of corpus %s: %w", t.Corpus, err)}
+			return tree.Usage{}, &dependency{fmt.Errorf("the embedder of corpus %s: %w", t.Corpus, err)}
 		}
 	}
 	vectors, err := embedder.Embed(ctx, []string{answer.Text})
 	if err != nil {
-		return mapreduce.Usage{}, fmt.Errorf("embedding: %w", err)
+		return tree.Usage{}, fmt.Errorf("embedding: %w", err)
 	}
 	w.answered()
 	node := tree.Node{
@@ -196,9 +196,9 @@ func (w *Worker) make(ctx context.Context, t *queue.Task, held *holding) (mapred
 	}
 	if err := w.deps.Store.Put(ctx, t.Corpus, []tree.Node{node}); err != nil {
 		if errors.Is(err, store.ErrWidth) || errors.Is(err, store.ErrInvalid) {
-			return mapreduce.Usage{}, queue.Permanent("vector", err)
+			return tree.Usage{}, queue.Permanent("vector", err)
 		}
-		return mapreduce.Usage{}, &dependency{fmt.Errorf("writing the node: %w", err)}
+		return tree.Usage{}, &dependency{fmt.Errorf("writing the node: %w", err)}
 	}
 	return answer.Usage, nil
 }
@@ -246,7 +246,7 @@ func (e *gone) Error() string {
 }
 
 // finish marks the barrier, then acks.
-func (w *Worker) finish(ctx context.Context, d *delivery, usage mapreduce.Usage) error {
+func (w *Worker) finish(ctx context.Context, d *delivery, usage tree.Usage) error {
 	mark := levels.Mark{Position: d.task.Position, Outcome: levels.Done, Usage: usage}
 	if _, err := w.deps.Barrier.Mark(ctx, d.task.Of(), d.task.Digest, mark); err != nil {
 		return &dependency{fmt.Errorf("marking the barrier: %w", err)}

@@ -34,6 +34,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
@@ -89,7 +90,7 @@ type Deps struct {
 	Barrier    levels.Barrier
 	Plans      levels.Plans
 	Builds     levels.Builds // to ask for a stop when no call can succeed
-	Journal    llm.Journal
+	Journal    journal.Journal
 	Summarizer mapreduce.Summarizer
 	Embedder   llm.Embedder
 	// EmbedderOf, if not nil, returns the one for a corpus, where corpora differ in theirs; it wins over Embedder.

@@ -55,7 +55,7 @@ func newBench(t *testing.T, tasks int) *bench {
 		},
 	}
 	b.summarize = func(context.Context, mapreduce.Call) (mapreduce.Answer, error) {
-		return mapreduce.Answer{Text: "a summary", Usage: mapreduce.Usage{Calls: 1, InputTokens: 7, OutputTokens: 2}}, nil
+		return mapreduce.Answer{Text: "a summary", Usage: tree.Usage{Calls: 1, InputTokens: 7, OutputTokens: 2}}, nil
 	}
 	ctx := context.Background()
 	for i := range tasks {
@@ -85,8 +85,8 @@ func newBench(t *testing.T, tasks int) *bench {
 	return b
 }
 
-func (b *bench) level() queue.Level {
-	return queue.Level{Corpus: corpusName, Build: buildName, Level: 1}
+func (b *bench) level() tree.Level {
+	return tree.Level{Corpus: corpusName, Build: buildName, Level: 1}
 }
 
 // Summarize lets a bench be the worker's model.
@@ -165,7 +165,7 @@ func TestTaskIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 3)
 		b.runUntil(3)
-		want := levels.Count{Total: 3, Done: 3, Usage: mapreduce.Usage{Calls: 3, InputTokens: 21, OutputTokens: 6}}
+		want := levels.Count{Total: 3, Done: 3, Usage: tree.Usage{Calls: 3, InputTokens: 21, OutputTokens: 6}}
 		if diff := cmp.Diff(want, b.count()); diff != "" {
 			t.Error(diff)
 		}
@@ -486,7 +486,7 @@ type away struct {
 	left int
 }
 
-func (a *away) Mark(ctx context.Context, l queue.Level, digest string, marks ...levels.Mark) (levels.Count, error) {
+func (a *away) Mark(ctx context.Context, l tree.Level, digest string, marks ...levels.Mark) (levels.Count, error) {
 	if a.left--; a.left >= 0 {
 		return levels.Count{}, errors.New("connection refused")
 	}

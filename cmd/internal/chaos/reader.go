@@ -7,7 +7,6 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/client"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -108,6 +107,6 @@ func (r *readers) ofOneGeneration(ids map[tree.ID]bool) error {
 	return fmt.Errorf("a query found %d summaries that are in no generation together", len(ids))
 }
 
-func levelOf(corpus, build string, level int) queue.Level {
-	return queue.Level{Corpus: corpus, Build: build, Level: level}
+func levelOf(corpus, build string, level int) tree.Level {
+	return tree.Level{Corpus: corpus, Build: build, Level: level}
 }

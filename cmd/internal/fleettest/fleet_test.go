@@ -26,11 +26,11 @@ import (
 	"github.com/aerie-rag/aerie/internal/client"
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/stack"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // fleet is the servers of one test, and the daemons that it starts.
@@ -276,7 +276,7 @@ func (f *fleet) checkEquation() {
 		f.t.Fatal(err)
 	}
 	for _, l := range state.Levels {
-		of := queue.Level{Corpus: f.corpus, Build: state.Build, Level: l.Level}
+		of := tree.Level{Corpus: f.corpus, Build: state.Build, Level: l.Level}
 		queued, err := p.Queue().Queued(f.t.Context(), of)
 		if err != nil {
 			f.t.Fatal(err)
@@ -297,10 +297,10 @@ func (f *fleet) checkEquation() {
 }
 
 // attempts returns how often each task of the newest build was begun, has failed and was given back.
-func (f *fleet) attempts() llm.Attempts {
+func (f *fleet) attempts() journal.Attempts {
 	f.t.Helper()
 	state, p := f.state(), f.open()
-	var sum llm.Attempts
+	var sum journal.Attempts
 	for id, level := range f.summaries() {
 		if level == 0 {
 			continue

@@ -9,6 +9,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/ingest"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
@@ -68,7 +69,7 @@ func (p *Places) Embedder(counter mapreduce.Counter) (llm.Embedder, error) {
 }
 
 // Models wires the summaries' provider with a budget. Without a journal it can only foresee.
-func (p *Places) Models(counter mapreduce.Counter, journal llm.Journal, bounds Bounds) (*Models, error) {
+func (p *Places) Models(counter mapreduce.Counter, journal journal.Journal, bounds Bounds) (*Models, error) {
 	cfg, embeddings := SummariesConfig(p.cfg), summaryEmbeddingsConfig(p.cfg)
 	budget := p.budget(bounds)
 	deps := llm.Deps{Counter: counter, Log: p.log, Limiter: p.limiter(), Journal: journal, Budget: budget}
@@ -92,7 +93,7 @@ func (p *Places) Models(counter mapreduce.Counter, journal llm.Journal, bounds B
 		return append(append(deps.Limiter.Waiting(), chat.waiting()...), embed.waiting()...)
 	}
 	foresee := llm.NewDry(cfg, journal, deps.Counter)
-	m.Dry = func(ctx context.Context, children []mapreduce.Child) (mapreduce.Usage, error) {
+	m.Dry = func(ctx context.Context, children []mapreduce.Child) (tree.Usage, error) {
 		answer, err := mapreduce.Summarize(ctx, foresee, m.Reduce, children)
 		return answer.Usage, err
 	}
@@ -210,7 +211,7 @@ func (p *Places) Coordinator(cfg coordinator.Config, m *Models, more func(*coord
 	if p.conn != nil {
 		deps.Queue, deps.Plans, deps.Journal = p.Queue(), p.Plans(), p.Journal()
 	}
-	deps.Books = func(ctx context.Context, build *levels.State, spent mapreduce.Usage) error {
+	deps.Books = func(ctx context.Context, build *levels.State, spent tree.Usage) error {
 		bounds := BudgetOf(p.cfg, api.BuildRequest{MaxTokens: build.MaxTokens, MaxCost: build.MaxCost})
 		return m.Budget.Open(ctx, build.Build, bounds, m.Model, spent)
 	}

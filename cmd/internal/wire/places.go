@@ -15,15 +15,16 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
 	"github.com/aerie-rag/aerie/internal/redisstate"
 	"github.com/aerie-rag/aerie/internal/sqlite"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/telemetry"
+	"github.com/aerie-rag/aerie/internal/tree"
 	"github.com/aerie-rag/aerie/internal/weaviate"
 )
 
@@ -182,7 +183,7 @@ func (p *Places) Plans() levels.Plans {
 }
 
 // Journal returns the journal of paid answers.
-func (p *Places) Journal() llm.Journal {
+func (p *Places) Journal() journal.Journal {
 	if p.watched != nil {
 		return p.watched.Journal(p.conn.Journal())
 	}
@@ -218,7 +219,7 @@ func (p *Places) limiter() llm.Limiter {
 type Budget interface {
 	llm.Budget
 	// Open sets the bounds of a build, and what it has spent on a model already.
-	Open(ctx context.Context, build string, b Bounds, model string, spent mapreduce.Usage) error
+	Open(ctx context.Context, build string, b Bounds, model string, spent tree.Usage) error
 }
 
 func (p *Places) budget(b Bounds) Budget {
@@ -231,14 +232,14 @@ func (p *Places) budget(b Bounds) Budget {
 
 type fleetBudget struct{ *redisstate.Budget }
 
-func (f fleetBudget) Open(ctx context.Context, build string, b Bounds, model string, spent mapreduce.Usage) error {
+func (f fleetBudget) Open(ctx context.Context, build string, b Bounds, model string, spent tree.Usage) error {
 	return errors.Join(f.Bound(ctx, build, b.MaxTokens, b.MaxCost), f.Resume(ctx, build, model, spent))
 }
 
 // localBudget has the bounds that it was made with.
 type localBudget struct{ *llm.LocalBudget }
 
-func (l localBudget) Open(_ context.Context, build string, _ Bounds, model string, spent mapreduce.Usage) error {
+func (l localBudget) Open(_ context.Context, build string, _ Bounds, model string, spent tree.Usage) error {
 	l.Resume(build, model, spent)
 	return nil
 }

@@ -8,8 +8,7 @@ import (
 	"testing"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // RunBarrier holds an implementation to the contract of [levels.Barrier].
@@ -18,21 +17,21 @@ func RunBarrier(t *testing.T, open func(t *testing.T) Ports) {
 }
 
 // one is what every task of the suite costs.
-var one = mapreduce.Usage{Calls: 1, Reused: 2, InputTokens: 100, OutputTokens: 10}
+var one = tree.Usage{Calls: 1, Reused: 2, InputTokens: 100, OutputTokens: 10}
 
-func times(n int) mapreduce.Usage {
-	return mapreduce.Usage{Calls: n, Reused: 2 * n, InputTokens: 100 * n, OutputTokens: 10 * n}
+func times(n int) tree.Usage {
+	return tree.Usage{Calls: n, Reused: 2 * n, InputTokens: 100 * n, OutputTokens: 10 * n}
 }
 
-func (s *suite) level(n int) queue.Level { return queue.Level{Corpus: s.corpus, Build: "b1", Level: n} }
+func (s *suite) level(n int) tree.Level { return tree.Level{Corpus: s.corpus, Build: "b1", Level: n} }
 
-func (s *suite) open(level queue.Level, digest string, total int) {
+func (s *suite) open(level tree.Level, digest string, total int) {
 	s.Helper()
 	s.ok("Open", s.Barrier.Open(s.Context(), level, digest, total))
 }
 
 // mark marks positions and checks the counts after that.
-func (s *suite) mark(level queue.Level, outcome levels.Outcome, want levels.Count, positions ...int) {
+func (s *suite) mark(level tree.Level, outcome levels.Outcome, want levels.Count, positions ...int) {
 	s.Helper()
 	got, err := s.Barrier.Mark(s.Context(), level, "digest", marks(outcome, positions...)...)
 	s.ok("Mark", err)
@@ -50,7 +49,7 @@ func marks(outcome levels.Outcome, positions ...int) []levels.Mark {
 	return all
 }
 
-func (s *suite) positions(level queue.Level, outcome levels.Outcome, want ...int) {
+func (s *suite) positions(level tree.Level, outcome levels.Outcome, want ...int) {
 	s.Helper()
 	got, err := s.Barrier.Positions(s.Context(), level, outcome)
 	s.ok("Positions", err)
@@ -90,7 +89,7 @@ var barrierTests = []contractTest{
 		s.open(s.level(1), "digest", 4)
 		s.mark(s.level(1), levels.Dead, count(4, 0, 1), 1)
 		s.mark(s.level(1), levels.Done, count(4, 1, 0), 1)
-		again := levels.Mark{Position: 1, Outcome: levels.Done, Usage: mapreduce.Usage{Calls: 50, InputTokens: 7}}
+		again := levels.Mark{Position: 1, Outcome: levels.Done, Usage: tree.Usage{Calls: 50, InputTokens: 7}}
 		got, err := s.Barrier.Mark(s.Context(), s.level(1), "digest", again, levels.Mark{Position: 2, Outcome: levels.Done, Usage: one}, again)
 		s.ok("Mark", err)
 		s.same("counts", got, count(4, 2, 0))
@@ -122,7 +121,7 @@ var barrierTests = []contractTest{
 	}},
 	{"NotOpen", func(s *suite) {
 		s.open(s.level(1), "digest", 3)
-		elsewhere := map[string]queue.Level{
+		elsewhere := map[string]tree.Level{
 			"another level":  s.level(2),
 			"another build":  {Corpus: s.corpus, Build: "b2", Level: 1},
 			"another corpus": {Corpus: s.corpus + "-other", Build: "b1", Level: 1},
@@ -180,8 +179,8 @@ var barrierTests = []contractTest{
 		s.mark(s.level(1), levels.Done, count(4, 1, 0), 3)
 	}},
 	{"LevelsAreApart", func(s *suite) {
-		other := queue.Level{Corpus: s.corpus, Build: "b2", Level: 1}
-		for _, level := range []queue.Level{s.level(1), s.level(2), s.level(12), other} {
+		other := tree.Level{Corpus: s.corpus, Build: "b2", Level: 1}
+		for _, level := range []tree.Level{s.level(1), s.level(2), s.level(12), other} {
 			s.open(level, "digest", 9)
 		}
 		s.mark(s.level(1), levels.Done, count(9, 1, 0), 4)
@@ -202,13 +201,13 @@ var barrierTests = []contractTest{
 		s.mark(s.level(1), levels.Done, count(6, 2, 2), 3)
 	}},
 	{"Drop", func(s *suite) {
-		other := queue.Level{Corpus: s.corpus, Build: "b10", Level: 1}
-		for _, level := range []queue.Level{s.level(1), s.level(2), other} {
+		other := tree.Level{Corpus: s.corpus, Build: "b10", Level: 1}
+		for _, level := range []tree.Level{s.level(1), s.level(2), other} {
 			s.open(level, "digest", 2)
 		}
 		for range 2 { // one that doesn't exist is no error
 			s.ok("Drop", s.Barrier.Drop(s.Context(), s.corpus, "b1"))
-			for _, level := range []queue.Level{s.level(1), s.level(2)} {
+			for _, level := range []tree.Level{s.level(1), s.level(2)} {
 				_, err := s.Barrier.Count(s.Context(), level)
 				s.fails("Count", err, levels.ErrNotOpen)
 			}

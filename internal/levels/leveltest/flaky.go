@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // ErrInjected is what a call fails with that a flaky port was told to break.
@@ -102,27 +102,27 @@ type FlakyBarrier struct {
 var _ levels.Barrier = (*FlakyBarrier)(nil)
 
 // Open implements [levels.Barrier].
-func (f *FlakyBarrier) Open(ctx context.Context, level queue.Level, digest string, total int) error {
+func (f *FlakyBarrier) Open(ctx context.Context, level tree.Level, digest string, total int) error {
 	return f.Schedule.around("Open", level.Corpus, func() error { return f.Inner.Open(ctx, level, digest, total) })
 }
 
 // Mark implements [levels.Barrier].
-func (f *FlakyBarrier) Mark(ctx context.Context, level queue.Level, digest string, marks ...levels.Mark) (levels.Count, error) {
+func (f *FlakyBarrier) Mark(ctx context.Context, level tree.Level, digest string, marks ...levels.Mark) (levels.Count, error) {
 	return result(f.Schedule, "Mark", level.Corpus, func() (levels.Count, error) { return f.Inner.Mark(ctx, level, digest, marks...) })
 }
 
 // Count implements [levels.Barrier].
-func (f *FlakyBarrier) Count(ctx context.Context, level queue.Level) (levels.Count, error) {
+func (f *FlakyBarrier) Count(ctx context.Context, level tree.Level) (levels.Count, error) {
 	return result(f.Schedule, "Count", level.Corpus, func() (levels.Count, error) { return f.Inner.Count(ctx, level) })
 }
 
 // Positions implements [levels.Barrier].
-func (f *FlakyBarrier) Positions(ctx context.Context, level queue.Level, outcome levels.Outcome) ([]int, error) {
+func (f *FlakyBarrier) Positions(ctx context.Context, level tree.Level, outcome levels.Outcome) ([]int, error) {
 	return result(f.Schedule, "Positions", level.Corpus, func() ([]int, error) { return f.Inner.Positions(ctx, level, outcome) })
 }
 
 // Clear implements [levels.Barrier].
-func (f *FlakyBarrier) Clear(ctx context.Context, level queue.Level, positions []int) error {
+func (f *FlakyBarrier) Clear(ctx context.Context, level tree.Level, positions []int) error {
 	return f.Schedule.around("Clear", level.Corpus, func() error { return f.Inner.Clear(ctx, level, positions) })
 }
 
@@ -236,7 +236,7 @@ func (f *FlakyPlans) PutPlan(ctx context.Context, p *levels.Plan) error {
 }
 
 // Plan implements [levels.Plans].
-func (f *FlakyPlans) Plan(ctx context.Context, level queue.Level) (*levels.Plan, error) {
+func (f *FlakyPlans) Plan(ctx context.Context, level tree.Level) (*levels.Plan, error) {
 	return result(f.Schedule, "Plan", level.Corpus, func() (*levels.Plan, error) { return f.Inner.Plan(ctx, level) })
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 func openMemory(*testing.T) Ports {
@@ -41,7 +41,7 @@ func TestFlakyWithoutFaultsContract(t *testing.T) {
 func TestRetriesThroughFaults(t *testing.T) {
 	const total = 300
 	m := NewMemory()
-	level := queue.Level{Corpus: "c", Build: "b", Level: 1}
+	level := tree.Level{Corpus: "c", Build: "b", Level: 1}
 	if err := m.Open(t.Context(), level, "digest", total); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestRetriesThroughFaults(t *testing.T) {
 func TestFaultsBeforeAndAfter(t *testing.T) {
 	for fault, want := range map[Fault]int{Before: 0, After: 1} {
 		m := NewMemory()
-		level := queue.Level{Corpus: "c", Build: "b", Level: 1}
+		level := tree.Level{Corpus: "c", Build: "b", Level: 1}
 		if err := m.Open(t.Context(), level, "digest", 3); err != nil {
 			t.Fatal(err)
 		}

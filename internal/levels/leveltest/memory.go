@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Memory implements the four ports of package levels in memory. Records are kept as JSON, as real
@@ -20,13 +19,13 @@ type Memory struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	barriers map[queue.Level]*memoryBarrier
+	barriers map[tree.Level]*memoryBarrier
 	leases   map[leaseOf]levels.Lease // a released one has no holder
 	states   map[string][]byte
 	progress map[string]levels.Reports
 	wishes   map[[2]string]levels.Stop
 	corpora  map[string][]byte
-	plans    map[queue.Level][]byte
+	plans    map[tree.Level][]byte
 	trees    map[string][]byte
 	copies   map[string][]byte // of states
 }
@@ -48,7 +47,7 @@ type memoryBarrier struct {
 	digest     string
 	total      int
 	done, dead map[int]bool
-	usage      mapreduce.Usage
+	usage      tree.Usage
 }
 
 // NewMemory returns an empty Memory whose leases follow the wall clock.
@@ -57,9 +56,9 @@ func NewMemory() *Memory { return NewMemoryAt(time.Now) }
 // NewMemoryAt returns an empty Memory whose leases follow now.
 func NewMemoryAt(now func() time.Time) *Memory {
 	return &Memory{
-		now: now, barriers: map[queue.Level]*memoryBarrier{}, leases: map[leaseOf]levels.Lease{},
+		now: now, barriers: map[tree.Level]*memoryBarrier{}, leases: map[leaseOf]levels.Lease{},
 		states: map[string][]byte{}, progress: map[string]levels.Reports{}, wishes: map[[2]string]levels.Stop{},
-		corpora: map[string][]byte{}, plans: map[queue.Level][]byte{}, trees: map[string][]byte{}, copies: map[string][]byte{},
+		corpora: map[string][]byte{}, plans: map[tree.Level][]byte{}, trees: map[string][]byte{}, copies: map[string][]byte{},
 	}
 }
 
@@ -68,7 +67,7 @@ func NewMemoryAt(now func() time.Time) *Memory {
 func (m *Memory) Corpora() levels.Corpora { return (*memoryCorpora)(m) }
 
 // Open implements [levels.Barrier].
-func (m *Memory) Open(ctx context.Context, level queue.Level, digest string, total int) error {
+func (m *Memory) Open(ctx context.Context, level tree.Level, digest string, total int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -85,7 +84,7 @@ func (m *Memory) Open(ctx context.Context, level queue.Level, digest string, tot
 }
 
 // Mark implements [levels.Barrier].
-func (m *Memory) Mark(ctx context.Context, level queue.Level, digest string, marks ...levels.Mark) (levels.Count, error) {
+func (m *Memory) Mark(ctx context.Context, level tree.Level, digest string, marks ...levels.Mark) (levels.Count, error) {
 	if err := ctx.Err(); err != nil {
 		return levels.Count{}, err
 	}
@@ -118,7 +117,7 @@ func (m *Memory) Mark(ctx context.Context, level queue.Level, digest string, mar
 }
 
 // Count implements [levels.Barrier].
-func (m *Memory) Count(ctx context.Context, level queue.Level) (levels.Count, error) {
+func (m *Memory) Count(ctx context.Context, level tree.Level) (levels.Count, error) {
 	if err := ctx.Err(); err != nil {
 		return levels.Count{}, err
 	}
@@ -132,7 +131,7 @@ func (m *Memory) Count(ctx context.Context, level queue.Level) (levels.Count, er
 }
 
 // Positions implements [levels.Barrier].
-func (m *Memory) Positions(ctx context.Context, level queue.Level, outcome levels.Outcome) ([]int, error) {
+func (m *Memory) Positions(ctx context.Context, level tree.Level, outcome levels.Outcome) ([]int, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -152,7 +151,7 @@ func (m *Memory) Positions(ctx context.Context, level queue.Level, outcome level
 }
 
 // Clear implements [levels.Barrier].
-func (m *Memory) Clear(ctx context.Context, level queue.Level, positions []int) error {
+func (m *Memory) Clear(ctx context.Context, level tree.Level, positions []int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -175,11 +174,11 @@ func (m *Memory) Drop(ctx context.Context, corpus, build string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.barriers, func(l queue.Level, _ *memoryBarrier) bool { return l.Corpus == corpus && l.Build == build })
+	maps.DeleteFunc(m.barriers, func(l tree.Level, _ *memoryBarrier) bool { return l.Corpus == corpus && l.Build == build })
 	return nil
 }
 
-func (m *Memory) open(level queue.Level) (*memoryBarrier, error) {
+func (m *Memory) open(level tree.Level) (*memoryBarrier, error) {
 	if b := m.barriers[level]; b != nil {
 		return b, nil
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
@@ -63,7 +62,7 @@ func (s *planSuite) ok(what string, err error) {
 	}
 }
 
-func (s *planSuite) missing(level queue.Level) {
+func (s *planSuite) missing(level tree.Level) {
 	s.Helper()
 	if _, err := s.plans.Plan(s.Context(), level); !errors.Is(err, levels.ErrNotFound) {
 		s.Errorf("Plan of %v: %v, want ErrNotFound", level, err)
@@ -85,13 +84,13 @@ var planTests = []struct {
 	run  func(*planSuite)
 }{
 	{"RoundTrip", func(s *planSuite) {
-		s.missing(queue.Level{Corpus: s.corpus, Build: "b1", Level: 1})
+		s.missing(tree.Level{Corpus: s.corpus, Build: "b1", Level: 1})
 		p := s.plan("b1", 1, 7)
 		s.ok("PutPlan", s.plans.PutPlan(s.Context(), p))
 		s.has(p)
-		s.missing(queue.Level{Corpus: s.corpus, Build: "b1", Level: 2})
-		s.missing(queue.Level{Corpus: s.corpus, Build: "b2", Level: 1})
-		s.missing(queue.Level{Corpus: s.corpus + "-other", Build: "b1", Level: 1})
+		s.missing(tree.Level{Corpus: s.corpus, Build: "b1", Level: 2})
+		s.missing(tree.Level{Corpus: s.corpus, Build: "b2", Level: 1})
+		s.missing(tree.Level{Corpus: s.corpus + "-other", Build: "b1", Level: 1})
 	}},
 	{"PlanWithoutClusters", func(s *planSuite) {
 		p := s.plan("b1", 3, 0)

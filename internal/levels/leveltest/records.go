@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Acquire implements [levels.Builds].
@@ -172,7 +172,7 @@ func (m *Memory) PutPlan(ctx context.Context, p *levels.Plan) error {
 }
 
 // Plan implements [levels.Plans].
-func (m *Memory) Plan(ctx context.Context, level queue.Level) (*levels.Plan, error) {
+func (m *Memory) Plan(ctx context.Context, level tree.Level) (*levels.Plan, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (m *Memory) DropPlans(ctx context.Context, corpus, build string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.plans, func(l queue.Level, _ []byte) bool { return l.Corpus == corpus && l.Build == build })
+	maps.DeleteFunc(m.plans, func(l tree.Level, _ []byte) bool { return l.Corpus == corpus && l.Build == build })
 	return nil
 }
 
@@ -320,6 +320,6 @@ func (m *memoryCorpora) Drop(ctx context.Context, name string) error {
 	delete(m.states, name)
 	delete(m.progress, name)
 	maps.DeleteFunc(m.wishes, func(k [2]string, _ levels.Stop) bool { return k[0] == name })
-	maps.DeleteFunc(m.barriers, func(l queue.Level, _ *memoryBarrier) bool { return l.Corpus == name })
+	maps.DeleteFunc(m.barriers, func(l tree.Level, _ *memoryBarrier) bool { return l.Corpus == name })
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
 )
@@ -188,7 +188,7 @@ func BenchmarkOpen(b *testing.B) {
 
 // answers fills the journal with summaries of 1,000 bytes. It goes round Record, which waits for the disk each time.
 func answers(c *Conn) error {
-	value, err := json.Marshal(llm.Entry{Text: strings.Repeat("0123456789", 100), Build: "build"})
+	value, err := json.Marshal(journal.Entry{Text: strings.Repeat("0123456789", 100), Build: "build"})
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func BenchmarkSettle(b *testing.B) {
 				if _, err := c.Journal().Begin(b.Context(), task.Build, task.ID); err != nil {
 					b.Fatal(err)
 				}
-				err = c.Journal().Record(b.Context(), queuetest.JournalKey(task.ID.String()), llm.Entry{Text: "summary"})
+				err = c.Journal().Record(b.Context(), queuetest.JournalKey(task.ID.String()), journal.Entry{Text: "summary"})
 				if err != nil {
 					b.Fatal(err)
 				}

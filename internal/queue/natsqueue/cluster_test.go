@@ -13,7 +13,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -175,7 +175,7 @@ func (w *clusterWorker) work(ctx context.Context, d queue.Delivery) {
 	w.insist(ctx, func() error {
 		_, err := w.conn.Journal().Lookup(ctx, key)
 		paid = err == nil
-		if errors.Is(err, llm.ErrNotFound) {
+		if errors.Is(err, journal.ErrNotFound) {
 			return nil
 		}
 		return err
@@ -184,7 +184,7 @@ func (w *clusterWorker) work(ctx context.Context, d queue.Delivery) {
 		w.mu.Lock()
 		w.calls[task.ID]++
 		w.mu.Unlock()
-		w.insist(ctx, func() error { return w.conn.Journal().Record(ctx, key, llm.Entry{Text: "summary"}) })
+		w.insist(ctx, func() error { return w.conn.Journal().Record(ctx, key, journal.Entry{Text: "summary"}) })
 	}
 	w.mu.Lock()
 	w.done[task.ID] = true

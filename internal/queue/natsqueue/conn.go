@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue"
 )
 
@@ -96,7 +96,7 @@ func (c *Conn) Queue() queue.Queue { return &workQueue{conn: c} }
 func (c *Conn) Plans() levels.Plans { return &plans{objects: objects{conn: c}} }
 
 // Journal returns the journal of paid answers and attempts.
-func (c *Conn) Journal() llm.Journal { return &journal{conn: c} }
+func (c *Conn) Journal() journal.Journal { return &paidAnswers{conn: c} }
 
 // flush returns when what was written to a stream is on the disk.
 func (c *Conn) flush(stream string) error {

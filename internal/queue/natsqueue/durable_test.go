@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
 )
 
@@ -29,7 +29,7 @@ func TestAnswersAreInTheFlushedFiles(t *testing.T) {
 		return nil
 	}
 	for _, text := range []string{"the first answer", "the second answer"} {
-		if err := c.Journal().Record(t.Context(), queuetest.JournalKey(text), llm.Entry{Text: text}); err != nil {
+		if err := c.Journal().Record(t.Context(), queuetest.JournalKey(text), journal.Entry{Text: text}); err != nil {
 			t.Fatal(err)
 		}
 		wantFlushed(t, flushed, text)

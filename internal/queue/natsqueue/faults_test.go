@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -78,7 +78,7 @@ func wantNone(t *testing.T, c *Conn, d time.Duration) {
 	}
 }
 
-func queued(t *testing.T, c *Conn, level queue.Level) []tree.ID {
+func queued(t *testing.T, c *Conn, level tree.Level) []tree.ID {
 	t.Helper()
 	ids, err := c.Queue().Queued(t.Context(), level)
 	if err != nil {
@@ -146,7 +146,7 @@ func TestAttemptsSurviveCrashes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := (llm.Attempts{Started: crash + 1}); got != want {
+			if want := (journal.Attempts{Started: crash + 1}); got != want {
 				t.Fatalf("after %d crashes: got %+v, want %+v", crash, got, want)
 			}
 			c = restart()

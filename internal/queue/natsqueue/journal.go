@@ -6,39 +6,39 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
-// journal implements llm.Journal.
-type journal struct{ conn *Conn }
+// journal implements journal.Journal.
+type paidAnswers struct{ conn *Conn }
 
-func (j *journal) entries() bucket {
+func (j *paidAnswers) entries() bucket {
 	return bucket{conn: j.conn, stream: journalStream, prefix: journalPrefix}
 }
 
-func (j *journal) attempts() bucket {
+func (j *paidAnswers) attempts() bucket {
 	return bucket{conn: j.conn, stream: attemptsStream, prefix: attemptsPrefix}
 }
 
-// Lookup implements llm.Journal.
-func (j *journal) Lookup(ctx context.Context, key string) (llm.Entry, error) {
-	var e llm.Entry
+// Lookup implements journal.Journal.
+func (j *paidAnswers) Lookup(ctx context.Context, key string) (journal.Entry, error) {
+	var e journal.Entry
 	found, err := false, checkKey(key)
 	if err == nil {
 		_, found, err = j.entries().getJSON(ctx, key, &e)
 	}
 	if err == nil && !found {
-		err = llm.ErrNotFound
+		err = journal.ErrNotFound
 	}
 	if err != nil {
-		return llm.Entry{}, fmt.Errorf("natsqueue: look up journal key %.12s: %w", key, err)
+		return journal.Entry{}, fmt.Errorf("natsqueue: look up journal key %.12s: %w", key, err)
 	}
 	return e, nil
 }
 
-// Record implements llm.Journal.
-func (j *journal) Record(ctx context.Context, key string, e llm.Entry) error {
+// Record implements journal.Journal.
+func (j *paidAnswers) Record(ctx context.Context, key string, e journal.Entry) error {
 	err := checkKey(key)
 	if err == nil {
 		err = j.record(ctx, key, e)
@@ -52,7 +52,7 @@ func (j *journal) Record(ctx context.Context, key string, e llm.Entry) error {
 	return nil
 }
 
-func (j *journal) record(ctx context.Context, key string, e llm.Entry) error {
+func (j *paidAnswers) record(ctx context.Context, key string, e journal.Entry) error {
 	value, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -71,18 +71,18 @@ func (j *journal) record(ctx context.Context, key string, e llm.Entry) error {
 	}
 }
 
-// Begin implements llm.Journal.
-func (j *journal) Begin(ctx context.Context, build string, task tree.ID) (llm.Attempts, error) {
-	a, err := j.count(ctx, build, task, func(a *llm.Attempts) { a.Started++ })
+// Begin implements journal.Journal.
+func (j *paidAnswers) Begin(ctx context.Context, build string, task tree.ID) (journal.Attempts, error) {
+	a, err := j.count(ctx, build, task, func(a *journal.Attempts) { a.Started++ })
 	if err != nil {
-		return llm.Attempts{}, fmt.Errorf("natsqueue: begin task %s: %w", task, err)
+		return journal.Attempts{}, fmt.Errorf("natsqueue: begin task %s: %w", task, err)
 	}
 	return a, nil
 }
 
-// End implements llm.Journal.
-func (j *journal) End(ctx context.Context, build string, task tree.ID, failed bool) (llm.Attempts, error) {
-	a, err := j.count(ctx, build, task, func(a *llm.Attempts) {
+// End implements journal.Journal.
+func (j *paidAnswers) End(ctx context.Context, build string, task tree.ID, failed bool) (journal.Attempts, error) {
+	a, err := j.count(ctx, build, task, func(a *journal.Attempts) {
 		if failed {
 			a.Failed++
 		} else {
@@ -90,13 +90,13 @@ func (j *journal) End(ctx context.Context, build string, task tree.ID, failed bo
 		}
 	})
 	if err != nil {
-		return llm.Attempts{}, fmt.Errorf("natsqueue: end task %s: %w", task, err)
+		return journal.Attempts{}, fmt.Errorf("natsqueue: end task %s: %w", task, err)
 	}
 	return a, nil
 }
 
-// Forget implements llm.Journal.
-func (j *journal) Forget(ctx context.Context, build string, task tree.ID) error {
+// Forget implements journal.Journal.
+func (j *paidAnswers) Forget(ctx context.Context, build string, task tree.ID) error {
 	err := checkName("build", build)
 	if err == nil {
 		err = j.attempts().remove(ctx, attemptsKey(build, task))
@@ -108,27 +108,27 @@ func (j *journal) Forget(ctx context.Context, build string, task tree.ID) error 
 }
 
 // count changes a task's counts by compare and set, again until nobody else was faster.
-func (j *journal) count(ctx context.Context, build string, task tree.ID, change func(*llm.Attempts)) (llm.Attempts, error) {
+func (j *paidAnswers) count(ctx context.Context, build string, task tree.ID, change func(*journal.Attempts)) (journal.Attempts, error) {
 	if err := checkName("build", build); err != nil {
-		return llm.Attempts{}, err
+		return journal.Attempts{}, err
 	}
 	key := attemptsKey(build, task)
 	for {
-		var a llm.Attempts
+		var a journal.Attempts
 		revision, _, err := j.attempts().getJSON(ctx, key, &a)
 		if err != nil {
-			return llm.Attempts{}, err
+			return journal.Attempts{}, err
 		}
 		change(&a)
 		value, err := json.Marshal(a)
 		if err != nil {
-			return llm.Attempts{}, err
+			return journal.Attempts{}, err
 		}
 		if err = j.attempts().put(ctx, key, value, revision); err == nil {
 			return a, nil
 		}
 		if !errors.Is(err, errConflict) {
-			return llm.Attempts{}, err
+			return journal.Attempts{}, err
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -200,12 +200,12 @@ func (w *killedWorker) work(ctx context.Context, d queue.Delivery) error {
 	}
 	key := queuetest.JournalKey(task.ID.String())
 	_, err := w.conn.Journal().Lookup(ctx, key)
-	if errors.Is(err, llm.ErrNotFound) {
+	if errors.Is(err, journal.ErrNotFound) {
 		if err := appendLine(w.dir, "calls", task.ID.String()); err != nil {
 			return err
 		}
 		<-time.After(3 * time.Millisecond) // the model takes its time
-		err = w.conn.Journal().Record(ctx, key, llm.Entry{Text: "summary", Build: task.Build})
+		err = w.conn.Journal().Record(ctx, key, journal.Entry{Text: "summary", Build: task.Build})
 	}
 	if err != nil {
 		return err

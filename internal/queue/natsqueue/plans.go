@@ -12,14 +12,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // plans implements levels.Plans on an object store. Objects are zstd-compressed JSON; objects checks the SHA-256 of the
 // compressed bytes, Plan.Verify that of the plan.
 type plans struct{ objects objects }
 
-func planName(level queue.Level) string {
+func planName(level tree.Level) string {
 	return fmt.Sprintf("%s%d", plansPrefix(level.Corpus, level.Build), level.Level)
 }
 
@@ -49,7 +49,7 @@ func (p *plans) PutPlan(ctx context.Context, plan *levels.Plan) error {
 }
 
 // Plan implements levels.Plans.
-func (p *plans) Plan(ctx context.Context, level queue.Level) (*levels.Plan, error) {
+func (p *plans) Plan(ctx context.Context, level tree.Level) (*levels.Plan, error) {
 	plan := &levels.Plan{}
 	err := p.get(ctx, planName(level), plan)
 	if err == nil {

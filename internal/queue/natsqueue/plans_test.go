@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/levels"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -49,7 +48,7 @@ func wantPlan(t *testing.T, c *Conn, want *levels.Plan) {
 	}
 }
 
-func wantNoPlan(t *testing.T, c *Conn, level queue.Level) {
+func wantNoPlan(t *testing.T, c *Conn, level tree.Level) {
 	t.Helper()
 	if _, err := c.Plans().Plan(t.Context(), level); !errors.Is(err, levels.ErrNotFound) {
 		t.Errorf("plan of %v: got error %v, want %v", level, err, levels.ErrNotFound)

@@ -22,7 +22,7 @@ type workQueue struct{ conn *Conn }
 const parallel = 16
 
 // Queued implements queue.Queue. The list is that of one moment for tasks that stay in the queue throughout.
-func (q *workQueue) Queued(ctx context.Context, level queue.Level) ([]tree.ID, error) {
+func (q *workQueue) Queued(ctx context.Context, level tree.Level) ([]tree.ID, error) {
 	subjects, err := q.conn.subjects(ctx, tasksStream, levelSubject(taskPrefix, level)+"*")
 	if err != nil {
 		return nil, fmt.Errorf("natsqueue: list tasks of build %s level %d: %w", level.Build, level.Level, err)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
 )
@@ -199,8 +199,8 @@ func TestServerJournal(t *testing.T) {
 		c := p.connect(t)
 		return queuetest.OpenedJournal{
 			Journal: c.Journal(),
-			Second:  func() llm.Journal { return p.connect(t).Journal() },
-			Restart: func() llm.Journal { p.restart(); return c.Journal() },
+			Second:  func() journal.Journal { return p.connect(t).Journal() },
+			Restart: func() journal.Journal { p.restart(); return c.Journal() },
 		}
 	})
 }

@@ -58,7 +58,7 @@ func buildSubject(prefix, corpus, build string) string {
 }
 
 // levelSubject returns the beginning of the subjects of a level's tasks, with the final dot.
-func levelSubject(prefix string, level queue.Level) string {
+func levelSubject(prefix string, level tree.Level) string {
 	return buildSubject(prefix, level.Corpus, level.Build) + strconv.Itoa(level.Level) + "."
 }
 

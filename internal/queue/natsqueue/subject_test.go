@@ -8,8 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 func TestToken(t *testing.T) {
@@ -69,7 +69,7 @@ func TestSubject(t *testing.T) {
 	if id, err := subjectID(want); err != nil || id != task.ID {
 		t.Errorf("id of the subject: got %v, error %v", id, err)
 	}
-	if got, want := levelSubject(deadPrefix, queue.Level{Corpus: "c", Build: "b", Level: 1}), "aerie.dead.c.b.1."; got != want {
+	if got, want := levelSubject(deadPrefix, tree.Level{Corpus: "c", Build: "b", Level: 1}), "aerie.dead.c.b.1."; got != want {
 		t.Errorf("level: got %q, want %q", got, want)
 	}
 }

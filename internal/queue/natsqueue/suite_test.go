@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
 )
@@ -56,7 +56,7 @@ func TestEmbeddedJournal(t *testing.T) {
 		c := embedded(t, dir)
 		return queuetest.OpenedJournal{
 			Journal: c.Journal(),
-			Restart: func() llm.Journal {
+			Restart: func() journal.Journal {
 				if err := c.Close(); err != nil {
 					t.Fatal(err)
 				}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 func TestValidate(t *testing.T) {
@@ -313,7 +313,7 @@ func TestConnectWithoutServer(t *testing.T) {
 		"check":   func() error { return c.Check(t.Context()) },
 		"publish": func() error { return c.Queue().Publish(t.Context(), queuetest.Tasks("corpus", "build", 1, 1)) },
 		"queued": func() error {
-			_, err := c.Queue().Queued(t.Context(), queue.Level{Corpus: "corpus", Build: "build", Level: 1})
+			_, err := c.Queue().Queued(t.Context(), tree.Level{Corpus: "corpus", Build: "build", Level: 1})
 			return err
 		},
 	} {

@@ -150,7 +150,7 @@ func (f *Flaky) Publish(ctx context.Context, tasks []queue.Task) error {
 }
 
 // Queued implements queue.Queue.
-func (f *Flaky) Queued(ctx context.Context, level queue.Level) (ids []tree.ID, err error) {
+func (f *Flaky) Queued(ctx context.Context, level tree.Level) (ids []tree.ID, err error) {
 	err = f.call(OpQueued, func() error {
 		ids, err = f.queue.Queued(ctx, level)
 		return err

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
-// MemoryJournal is a journal in memory that keeps the contract of llm.Journal.
+// MemoryJournal is a journal in memory that keeps the contract of journal.Journal.
 type MemoryJournal struct {
 	mu       sync.Mutex
-	entries  map[string]llm.Entry
-	attempts map[attemptKey]llm.Attempts
+	entries  map[string]journal.Entry
+	attempts map[attemptKey]journal.Attempts
 }
 
 type attemptKey struct {
@@ -23,25 +23,25 @@ type attemptKey struct {
 
 // NewJournal returns an empty journal.
 func NewJournal() *MemoryJournal {
-	return &MemoryJournal{entries: map[string]llm.Entry{}, attempts: map[attemptKey]llm.Attempts{}}
+	return &MemoryJournal{entries: map[string]journal.Entry{}, attempts: map[attemptKey]journal.Attempts{}}
 }
 
-// Lookup implements llm.Journal.
-func (j *MemoryJournal) Lookup(ctx context.Context, key string) (llm.Entry, error) {
+// Lookup implements journal.Journal.
+func (j *MemoryJournal) Lookup(ctx context.Context, key string) (journal.Entry, error) {
 	if err := checkKey(ctx, key); err != nil {
-		return llm.Entry{}, err
+		return journal.Entry{}, err
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	e, ok := j.entries[key]
 	if !ok {
-		return llm.Entry{}, fmt.Errorf("queuetest: key %s: %w", key, llm.ErrNotFound)
+		return journal.Entry{}, fmt.Errorf("queuetest: key %s: %w", key, journal.ErrNotFound)
 	}
 	return e, nil
 }
 
-// Record implements llm.Journal.
-func (j *MemoryJournal) Record(ctx context.Context, key string, e llm.Entry) error {
+// Record implements journal.Journal.
+func (j *MemoryJournal) Record(ctx context.Context, key string, e journal.Entry) error {
 	if err := checkKey(ctx, key); err != nil {
 		return err
 	}
@@ -53,14 +53,14 @@ func (j *MemoryJournal) Record(ctx context.Context, key string, e llm.Entry) err
 	return nil
 }
 
-// Begin implements llm.Journal.
-func (j *MemoryJournal) Begin(ctx context.Context, build string, task tree.ID) (llm.Attempts, error) {
-	return j.count(ctx, build, task, func(a *llm.Attempts) { a.Started++ })
+// Begin implements journal.Journal.
+func (j *MemoryJournal) Begin(ctx context.Context, build string, task tree.ID) (journal.Attempts, error) {
+	return j.count(ctx, build, task, func(a *journal.Attempts) { a.Started++ })
 }
 
-// End implements llm.Journal.
-func (j *MemoryJournal) End(ctx context.Context, build string, task tree.ID, failed bool) (llm.Attempts, error) {
-	return j.count(ctx, build, task, func(a *llm.Attempts) {
+// End implements journal.Journal.
+func (j *MemoryJournal) End(ctx context.Context, build string, task tree.ID, failed bool) (journal.Attempts, error) {
+	return j.count(ctx, build, task, func(a *journal.Attempts) {
 		if failed {
 			a.Failed++
 		} else {
@@ -69,9 +69,9 @@ func (j *MemoryJournal) End(ctx context.Context, build string, task tree.ID, fai
 	})
 }
 
-// Forget implements llm.Journal.
+// Forget implements journal.Journal.
 func (j *MemoryJournal) Forget(ctx context.Context, build string, task tree.ID) error {
-	_, err := j.count(ctx, build, task, func(a *llm.Attempts) { *a = llm.Attempts{} })
+	_, err := j.count(ctx, build, task, func(a *journal.Attempts) { *a = journal.Attempts{} })
 	return err
 }
 
@@ -82,9 +82,9 @@ func (j *MemoryJournal) Entries() int {
 	return len(j.entries)
 }
 
-func (j *MemoryJournal) count(ctx context.Context, build string, task tree.ID, f func(*llm.Attempts)) (llm.Attempts, error) {
+func (j *MemoryJournal) count(ctx context.Context, build string, task tree.ID, f func(*journal.Attempts)) (journal.Attempts, error) {
 	if err := ctx.Err(); err != nil {
-		return llm.Attempts{}, err
+		return journal.Attempts{}, err
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -3,12 +3,12 @@ package queuetest
 import (
 	"testing"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/journal"
 )
 
 func TestMemoryJournal(t *testing.T) {
 	JournalSuite(t, func(*testing.T) OpenedJournal {
 		j := NewJournal()
-		return OpenedJournal{Journal: j, Restart: func() llm.Journal { return j }}
+		return OpenedJournal{Journal: j, Restart: func() journal.Journal { return j }}
 	})
 }

@@ -37,7 +37,7 @@ type Memory struct {
 }
 
 type taskKey struct {
-	level queue.Level
+	level tree.Level
 	id    tree.ID
 }
 
@@ -160,7 +160,7 @@ func (m *Memory) holdLocked(e *entry, due time.Time) {
 }
 
 // Queued implements queue.Queue.
-func (m *Memory) Queued(ctx context.Context, level queue.Level) ([]tree.ID, error) {
+func (m *Memory) Queued(ctx context.Context, level tree.Level) ([]tree.ID, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -183,7 +183,7 @@ func wantError(t *testing.T, what string, err, want error) {
 }
 
 // wantQueued compares a level's unfinished tasks.
-func wantQueued(t *testing.T, q queue.Queue, level queue.Level, want ...queue.Task) {
+func wantQueued(t *testing.T, q queue.Queue, level tree.Level, want ...queue.Task) {
 	t.Helper()
 	got, err := q.Queued(t.Context(), level)
 	if err != nil {
@@ -317,7 +317,7 @@ func testQueued(t *testing.T, o Opened) {
 		t.Fatal(err)
 	}
 	wantQueued(t, o.second(), level, tasks...)
-	wantQueued(t, o.Queue, queue.Level{Corpus: "corpus", Build: "none", Level: 1})
+	wantQueued(t, o.Queue, tree.Level{Corpus: "corpus", Build: "none", Level: 1})
 }
 
 func testQueuedMany(t *testing.T, o Opened) {
@@ -334,17 +334,17 @@ func testNames(t *testing.T, o Opened) {
 		publish(t, o.Queue, Tasks("corpus", name, 1, 2)...)
 	}
 	for _, name := range names {
-		wantQueued(t, o.Queue, queue.Level{Corpus: name, Build: "build", Level: 1}, Tasks(name, "build", 1, 2)...)
-		wantQueued(t, o.Queue, queue.Level{Corpus: "corpus", Build: name, Level: 1}, Tasks("corpus", name, 1, 2)...)
+		wantQueued(t, o.Queue, tree.Level{Corpus: name, Build: "build", Level: 1}, Tasks(name, "build", 1, 2)...)
+		wantQueued(t, o.Queue, tree.Level{Corpus: "corpus", Build: name, Level: 1}, Tasks("corpus", name, 1, 2)...)
 	}
 	for _, name := range names {
 		if err := o.Queue.Purge(t.Context(), name, "build"); err != nil {
 			t.Fatal(err)
 		}
-		wantQueued(t, o.Queue, queue.Level{Corpus: name, Build: "build", Level: 1})
+		wantQueued(t, o.Queue, tree.Level{Corpus: name, Build: "build", Level: 1})
 	}
 	for _, name := range names {
-		wantQueued(t, o.Queue, queue.Level{Corpus: "corpus", Build: name, Level: 1}, Tasks("corpus", name, 1, 2)...)
+		wantQueued(t, o.Queue, tree.Level{Corpus: "corpus", Build: name, Level: 1}, Tasks("corpus", name, 1, 2)...)
 	}
 }
 

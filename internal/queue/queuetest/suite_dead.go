@@ -117,7 +117,7 @@ func testPurge(t *testing.T, o Opened) {
 		t.Fatal(err)
 	}
 	for _, level := range []int{1, 2, 3} {
-		wantQueued(t, o.Queue, queue.Level{Corpus: "corpus", Build: "build", Level: level})
+		wantQueued(t, o.Queue, tree.Level{Corpus: "corpus", Build: "build", Level: level})
 	}
 	if list := dead(t, o.Queue, "corpus", "build"); len(list) != 0 {
 		t.Errorf("dead of the purged build: %v, want none", list)
@@ -148,7 +148,7 @@ func testWithdraw(t *testing.T, o Opened) {
 			t.Fatal(err)
 		}
 	}
-	wantQueued(t, o.Queue, queue.Level{Corpus: "corpus", Build: "build", Level: 2})
+	wantQueued(t, o.Queue, tree.Level{Corpus: "corpus", Build: "build", Level: 2})
 	for _, build := range []string{"build", "build-2"} {
 		if list := dead(t, o.Queue, "corpus", build); len(list) != 1 {
 			t.Errorf("dead of %s: %v, want one", build, list)

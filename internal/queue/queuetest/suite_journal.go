@@ -13,27 +13,27 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // OpenedJournal is an empty journal for one test of the suite.
 type OpenedJournal struct {
-	Journal llm.Journal
+	Journal journal.Journal
 	// Second opens another client of the same journal; nil if all clients share Journal.
-	Second func() llm.Journal
+	Second func() journal.Journal
 	// Restart ends the journal abruptly, starts it over what it had kept and returns the new client.
-	Restart func() llm.Journal
+	Restart func() journal.Journal
 }
 
-func (o *OpenedJournal) second() llm.Journal {
+func (o *OpenedJournal) second() journal.Journal {
 	if o.Second == nil {
 		return o.Journal
 	}
 	return o.Second()
 }
 
-// JournalSuite checks that a journal keeps the contract of llm.Journal. open returns an empty one each time.
+// JournalSuite checks that a journal keeps the contract of journal.Journal. open returns an empty one each time.
 func JournalSuite(t *testing.T, open func(t *testing.T) OpenedJournal) {
 	tests := []struct {
 		name string
@@ -61,21 +61,21 @@ func JournalKey(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func entryOf(text string) llm.Entry {
-	return llm.Entry{
+func entryOf(text string) journal.Entry {
+	return journal.Entry{
 		Text: text, InputTokens: 812, OutputTokens: 97, Build: "build",
 		At: time.Date(2026, 11, 30, 2, 14, 5, 678, time.UTC),
 	}
 }
 
-func record(t *testing.T, j llm.Journal, key string, e llm.Entry) {
+func record(t *testing.T, j journal.Journal, key string, e journal.Entry) {
 	t.Helper()
 	if err := j.Record(t.Context(), key, e); err != nil {
 		t.Fatalf("record: %v", err)
 	}
 }
 
-func wantEntry(t *testing.T, j llm.Journal, key string, want llm.Entry) {
+func wantEntry(t *testing.T, j journal.Journal, key string, want journal.Entry) {
 	t.Helper()
 	got, err := j.Lookup(t.Context(), key)
 	if err != nil {
@@ -88,7 +88,7 @@ func wantEntry(t *testing.T, j llm.Journal, key string, want llm.Entry) {
 
 func testLookupNothing(t *testing.T, o OpenedJournal) {
 	_, err := o.Journal.Lookup(t.Context(), JournalKey("nothing"))
-	wantError(t, "lookup", err, llm.ErrNotFound)
+	wantError(t, "lookup", err, journal.ErrNotFound)
 }
 
 func testEntryRoundTrip(t *testing.T, o OpenedJournal) {
@@ -110,11 +110,11 @@ func testFirstWins(t *testing.T, o OpenedJournal) {
 
 func testFirstWinsConcurrently(t *testing.T, o OpenedJournal) {
 	key, other := JournalKey("key"), o.second()
-	got := make([]llm.Entry, 16)
+	got := make([]journal.Entry, 16)
 	var wait sync.WaitGroup
 	for i := range got {
 		wait.Go(func() {
-			j := []llm.Journal{o.Journal, other}[i%2]
+			j := []journal.Journal{o.Journal, other}[i%2]
 			if err := j.Record(t.Context(), key, entryOf(fmt.Sprint(i))); err != nil {
 				t.Errorf("record: %v", err)
 				return
@@ -145,7 +145,7 @@ func testJournalKeys(t *testing.T, o OpenedJournal) {
 	}
 }
 
-func begin(t *testing.T, j llm.Journal, build string, task tree.ID, want llm.Attempts) {
+func begin(t *testing.T, j journal.Journal, build string, task tree.ID, want journal.Attempts) {
 	t.Helper()
 	got, err := j.Begin(t.Context(), build, task)
 	if err != nil {
@@ -156,7 +156,7 @@ func begin(t *testing.T, j llm.Journal, build string, task tree.ID, want llm.Att
 	}
 }
 
-func end(t *testing.T, j llm.Journal, task tree.ID, failed bool, want llm.Attempts) {
+func end(t *testing.T, j journal.Journal, task tree.ID, failed bool, want journal.Attempts) {
 	t.Helper()
 	got, err := j.End(t.Context(), "build", task, failed)
 	if err != nil {
@@ -167,7 +167,7 @@ func end(t *testing.T, j llm.Journal, task tree.ID, failed bool, want llm.Attemp
 	}
 }
 
-func forget(t *testing.T, j llm.Journal, task tree.ID) {
+func forget(t *testing.T, j journal.Journal, task tree.ID) {
 	t.Helper()
 	if err := j.Forget(t.Context(), "build", task); err != nil {
 		t.Fatalf("forget: %v", err)
@@ -178,17 +178,17 @@ func testAttempts(t *testing.T, o OpenedJournal) {
 	task := Tasks("corpus", "build", 1, 1)[0].ID
 	j, other := o.Journal, o.second()
 	forget(t, j, task)
-	begin(t, j, "build", task, llm.Attempts{Started: 1})
-	end(t, other, task, true, llm.Attempts{Started: 1, Failed: 1})
-	begin(t, other, "build", task, llm.Attempts{Started: 2, Failed: 1})
-	end(t, j, task, false, llm.Attempts{Started: 2, Failed: 1, Returned: 1})
-	begin(t, j, "build", task, llm.Attempts{Started: 3, Failed: 1, Returned: 1})
+	begin(t, j, "build", task, journal.Attempts{Started: 1})
+	end(t, other, task, true, journal.Attempts{Started: 1, Failed: 1})
+	begin(t, other, "build", task, journal.Attempts{Started: 2, Failed: 1})
+	end(t, j, task, false, journal.Attempts{Started: 2, Failed: 1, Returned: 1})
+	begin(t, j, "build", task, journal.Attempts{Started: 3, Failed: 1, Returned: 1})
 	forget(t, other, task)
-	begin(t, j, "build", task, llm.Attempts{Started: 1})
+	begin(t, j, "build", task, journal.Attempts{Started: 1})
 	forget(t, j, task)
 	forget(t, j, task)
-	end(t, j, task, true, llm.Attempts{Failed: 1})
-	begin(t, other, "build", task, llm.Attempts{Started: 1, Failed: 1})
+	end(t, j, task, true, journal.Attempts{Failed: 1})
+	begin(t, other, "build", task, journal.Attempts{Started: 1, Failed: 1})
 }
 
 func testAttemptsConcurrently(t *testing.T, o OpenedJournal) {
@@ -197,7 +197,7 @@ func testAttemptsConcurrently(t *testing.T, o OpenedJournal) {
 	var wait sync.WaitGroup
 	for i := range started {
 		wait.Go(func() {
-			j := []llm.Journal{o.Journal, other}[i%2]
+			j := []journal.Journal{o.Journal, other}[i%2]
 			a, err := j.Begin(t.Context(), "build", task)
 			if err != nil {
 				t.Errorf("begin: %v", err)
@@ -218,18 +218,18 @@ func testAttemptsConcurrently(t *testing.T, o OpenedJournal) {
 	if diff := cmp.Diff(want, started); diff != "" {
 		t.Errorf("starts that were counted (-want +got):\n%s", diff)
 	}
-	begin(t, o.Journal, "build", task, llm.Attempts{Started: 17, Failed: 4, Returned: 12})
+	begin(t, o.Journal, "build", task, journal.Attempts{Started: 17, Failed: 4, Returned: 12})
 }
 
 func testAttemptsApart(t *testing.T, o OpenedJournal) {
 	tasks := Tasks("corpus", "build", 1, 2)
 	for _, build := range []string{"build", "build-2", "build.2", "build 2", "建"} {
-		begin(t, o.Journal, build, tasks[0].ID, llm.Attempts{Started: 1})
-		begin(t, o.Journal, build, tasks[1].ID, llm.Attempts{Started: 1})
+		begin(t, o.Journal, build, tasks[0].ID, journal.Attempts{Started: 1})
+		begin(t, o.Journal, build, tasks[1].ID, journal.Attempts{Started: 1})
 	}
 	forget(t, o.Journal, tasks[0].ID)
-	begin(t, o.Journal, "build", tasks[1].ID, llm.Attempts{Started: 2})
-	begin(t, o.Journal, "build.2", tasks[0].ID, llm.Attempts{Started: 2})
+	begin(t, o.Journal, "build", tasks[1].ID, journal.Attempts{Started: 2})
+	begin(t, o.Journal, "build.2", tasks[0].ID, journal.Attempts{Started: 2})
 }
 
 func testJournalContext(t *testing.T, o OpenedJournal) {
@@ -251,9 +251,9 @@ func testJournalRestart(t *testing.T, o OpenedJournal) {
 	for i := range 20 {
 		record(t, o.Journal, JournalKey(fmt.Sprint(i)), entryOf(fmt.Sprint("text ", i)))
 	}
-	begin(t, o.Journal, "build", tasks[0].ID, llm.Attempts{Started: 1})
-	begin(t, o.Journal, "build", tasks[1].ID, llm.Attempts{Started: 1})
-	end(t, o.Journal, tasks[0].ID, true, llm.Attempts{Started: 1, Failed: 1})
+	begin(t, o.Journal, "build", tasks[0].ID, journal.Attempts{Started: 1})
+	begin(t, o.Journal, "build", tasks[1].ID, journal.Attempts{Started: 1})
+	end(t, o.Journal, tasks[0].ID, true, journal.Attempts{Started: 1, Failed: 1})
 	forget(t, o.Journal, tasks[1].ID)
 	j := o.Restart()
 	for i := range 20 {
@@ -261,6 +261,6 @@ func testJournalRestart(t *testing.T, o OpenedJournal) {
 		record(t, j, JournalKey(fmt.Sprint(i)), entryOf("another"))
 		wantEntry(t, j, JournalKey(fmt.Sprint(i)), entryOf(fmt.Sprint("text ", i)))
 	}
-	begin(t, j, "build", tasks[0].ID, llm.Attempts{Started: 2, Failed: 1})
-	begin(t, j, "build", tasks[1].ID, llm.Attempts{Started: 1})
+	begin(t, j, "build", tasks[0].ID, journal.Attempts{Started: 2, Failed: 1})
+	begin(t, j, "build", tasks[1].ID, journal.Attempts{Started: 1})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 func testReceiveContext(t *testing.T, o Opened) {
@@ -54,7 +55,7 @@ func testCancelledReceive(t *testing.T, o Opened) {
 		publish(t, o.Queue, task)
 	}
 	receivers.Wait()
-	left, err := o.Queue.Queued(t.Context(), queue.Level{Corpus: "corpus", Build: "build", Level: 1})
+	left, err := o.Queue.Queued(t.Context(), tree.Level{Corpus: "corpus", Build: "build", Level: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func testCancelledReceive(t *testing.T, o Opened) {
 		}
 		done(t, d)
 	}
-	wantQueued(t, o.Queue, queue.Level{Corpus: "corpus", Build: "build", Level: 1})
+	wantQueued(t, o.Queue, tree.Level{Corpus: "corpus", Build: "build", Level: 1})
 }
 
 func testReceiveWakes(t *testing.T, o Opened) {

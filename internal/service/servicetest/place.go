@@ -89,8 +89,8 @@ type builder struct {
 // Coordinator implements service.Builder.
 func (p builder) Coordinator(_ context.Context, name string) (*coordinator.Coordinator, error) {
 	cfg := clustering.Config{Mode: clustering.KMeans, Seed: 1, Threshold: 0.1, Dim: 10, MaxClusterTokens: 3500}
-	dry := func(_ context.Context, children []mapreduce.Child) (mapreduce.Usage, error) {
-		return mapreduce.Usage{Calls: 1, InputTokens: 10 * len(children), OutputTokens: 10}, nil
+	dry := func(_ context.Context, children []mapreduce.Child) (tree.Usage, error) {
+		return tree.Usage{Calls: 1, InputTokens: 10 * len(children), OutputTokens: 10}, nil
 	}
 	return coordinator.New(coordinator.Config{
 		Corpus: name, Rule: rule, MinChunks: 5, Clustering: cfg, Recipe: recipe, Holder: p.holder, TempDir: p.dir,
