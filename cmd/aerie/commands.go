@@ -16,6 +16,8 @@ func (c *cli) commands() []*cobra.Command {
 		c.treeCommand(),
 		c.clusterCommand(),
 		c.statusCommand(),
+		c.workersCommand(),
+		c.deadCommand(),
 		c.retryCommand(),
 		c.gcCommand(),
 		c.repairCommand(),

@@ -177,6 +177,15 @@ func (h *home) drive(ctx context.Context, req coordinator.Request) (coordinator.
 			working.Go(func() { _ = work.Run(workCtx) }) // returns nil by its contract
 			side.Go(func() { reporter.Run(sideCtx) })
 			side.Go(func() { show.run(sideCtx) })
+			id := daemon.Holder("aerie")
+			side.Go(func() {
+				wire.Tell(sideCtx, h.places.Members, h.c.log, func() levels.Member { return wire.WorkerMember(id, version, h.cfg, m, work) })
+			})
+			side.Go(func() {
+				wire.Tell(sideCtx, h.places.Members, h.c.log, func() levels.Member {
+					return levels.Member{ID: id, Role: levels.RoleCoordinator, Version: version, Recipe: m.Recipe}
+				})
+			})
 		})
 		if began != nil {
 			began(build)

@@ -61,7 +61,7 @@ func (c *cli) status(ctx context.Context, watch bool, every time.Duration) error
 
 func (c *cli) readStatus(ctx context.Context) (api.Status, string, error) {
 	if c.cfg.Server.URL == "" && !c.homeExists() {
-		return api.Status{Corpora: []coordinator.Status{}}, c.home, nil
+		return api.Status{Corpora: []coordinator.Status{}, Workers: api.WorkersOf(nil, time.Now())}, c.home, nil
 	}
 	h, err := c.openPlace()
 	if err != nil {
@@ -82,6 +82,10 @@ func (c *cli) showStatus(w io.Writer, r api.Status, where string) {
 			fmt.Fprintln(w)
 		}
 		c.showCorpus(w, s)
+	}
+	if len(r.Workers.Workers)+len(r.Coordinators) > 0 {
+		fmt.Fprintln(w)
+		showWorkers(w, r.Workers)
 	}
 }
 
@@ -104,6 +108,9 @@ func (c *cli) showCorpus(w io.Writer, s coordinator.Status) {
 	}
 	if s.StoppedBecause != "" {
 		cells = append(cells, "  top level", s.StoppedBecause)
+	}
+	if s.SettingsAdvice != "" {
+		cells = append(cells, "  settings", s.SettingsAdvice)
 	}
 	pairs(w, cells...)
 	if s.Build != nil {
@@ -136,6 +143,6 @@ func showBuild(w io.Writer, b *coordinator.BuildStatus) {
 			g.Example.Task, firstLine(g.Example.Error, 400))
 	}
 	if len(b.Buried) > 0 {
-		fmt.Fprintln(w, "  aerie retry --failed runs the buried tasks again")
+		fmt.Fprintln(w, "  "+hintRetry)
 	}
 }

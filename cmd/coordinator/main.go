@@ -17,6 +17,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/audit"
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/server"
 	"github.com/aerie-rag/aerie/internal/service"
@@ -83,6 +84,11 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 
 	var side sync.WaitGroup
 	side.Go(func() { readings(d, p).Run(ctx) })
+	side.Go(func() {
+		wire.Tell(ctx, p.Members, d.Log, func() levels.Member {
+			return levels.Member{ID: d.Holder, Role: levels.RoleCoordinator, Version: version, Recipe: models.Recipe, WaitingFor: builder.Waiting()}
+		})
+	})
 	watch(ctx, d, p, svc, schedule)
 	web.EndStreams()
 	svc.Close() // builds in hand are handed over

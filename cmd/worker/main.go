@@ -11,6 +11,7 @@ import (
 	"github.com/aerie-rag/aerie/cmd/internal/daemon"
 	"github.com/aerie-rag/aerie/cmd/internal/wire"
 	"github.com/aerie-rag/aerie/internal/config"
+	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/worker"
 )
 
@@ -56,6 +57,9 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	reporting.Go(func() {
 		defer pulse.Stop()
 		wire.ReportHands(side, w, p.Builds, wire.Reports{Holder: d.Holder, Waiting: models.Waiting, Beat: pulse.Beat, Log: d.Log})
+	})
+	reporting.Go(func() {
+		wire.Tell(side, p.Members, d.Log, func() levels.Member { return wire.WorkerMember(d.Holder, version, d.Config, models, w) })
 	})
 	err = w.Run(ctx)
 	stop()

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/aerie-rag/aerie/internal/config"
+	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
@@ -59,7 +60,13 @@ func Judge(err error) *Error {
 	}
 	e = &Error{Err: err, Exit: ExitFailed, Status: http.StatusInternalServerError}
 	var wrong *config.Error
+	var unfinished *coordinator.SettingsError
+	var built *coordinator.BuiltOtherwiseError
 	switch {
+	case errors.As(err, &unfinished):
+		e.Err, e.Hint, e.Exit, e.Status = unfinished, unfinished.Hint(), ExitUsage, http.StatusConflict
+	case errors.As(err, &built):
+		e.Err, e.Hint, e.Exit, e.Status = built, built.Hint(), ExitUsage, http.StatusConflict
 	case errors.As(err, &wrong):
 		e.Hint, e.Exit = wrong.Hint, ExitUsage
 	case errors.Is(err, store.ErrIndexDamaged):

@@ -87,11 +87,16 @@ type Queries interface {
 type Statuses interface {
 	// Status is that of one corpus, or with "" of all.
 	Status(ctx context.Context, corpus string) (Status, error)
+	// Workers tells who works now.
+	Workers(ctx context.Context) (Workers, error)
+	// Dead tells which tasks of the newest build of a corpus are buried.
+	Dead(ctx context.Context, corpus string) (Dead, error)
 }
 
 // Status is the JSON of aerie status.
 type Status struct {
 	Corpora []coordinator.Status `json:"corpora"`
+	Workers
 }
 
 // Service is all of it.

@@ -200,5 +200,22 @@ func (c *Client) Status(ctx context.Context, corpus string) (api.Status, error) 
 	}
 	status := api.Status{Corpora: make([]coordinator.Status, 1)}
 	err := c.call(ctx, http.MethodGet, corpusPath(corpus), nil, nil, &status.Corpora[0])
+	if err == nil {
+		status.Workers, err = c.Workers(ctx)
+	}
 	return status, err
+}
+
+// Workers implements api.Statuses.
+func (c *Client) Workers(ctx context.Context) (api.Workers, error) {
+	var workers api.Workers
+	err := c.call(ctx, http.MethodGet, []string{"workers"}, nil, nil, &workers)
+	return workers, err
+}
+
+// Dead implements api.Statuses.
+func (c *Client) Dead(ctx context.Context, corpus string) (api.Dead, error) {
+	var dead api.Dead
+	err := c.call(ctx, http.MethodGet, corpusPath(corpus, "dead"), nil, nil, &dead)
+	return dead, err
 }

@@ -86,7 +86,7 @@ func (r *run) build(req Request) (Report, error) {
 	decision := r.cfg.Rule.Decide(record, leaves)
 	switch {
 	case req.Retry:
-		return r.retry(record, req.RetryCause)
+		return r.retry(record, decision)
 	case r.continues(record, decision, req):
 		return r.resume()
 	}
@@ -99,8 +99,11 @@ func (r *run) build(req Request) (Report, error) {
 			return Report{}, err
 		}
 	}
+	if !start && req.Trigger == "command" && r.unfinishedOtherwise(record) {
+		return Report{}, r.otherSettings()
+	}
 	if !start {
-		return r.nothingToDo(record, decision.Why), nil
+		return r.nothingToDo(record, withSettings(decision.Why, record, r.cfg.Settings)), nil
 	}
 	if err := r.abandon(levels.CauseReplaced, "another build takes its place"); err != nil {
 		return Report{}, err
@@ -136,7 +139,7 @@ func (r *run) start(record *levels.Corpus, req Request, d levels.Decision) (Repo
 	}
 	r.state = &levels.State{
 		Corpus: r.cfg.Corpus, Build: newBuildID(now), Generation: record.Generation + 1, Recipe: r.cfg.Recipe,
-		Config: r.configDigest(), Trigger: why, MaxDepth: r.cfg.MaxDepth, Status: levels.Running, Started: now,
+		Config: r.configDigest(), Settings: r.cfg.Settings, Trigger: why, MaxDepth: r.cfg.MaxDepth, Status: levels.Running, Started: now,
 		From: r.from(record, req), Stale: r.cfg.Stale, Key: r.req.Key, MaxTokens: r.req.MaxTokens, MaxCost: r.req.MaxCost,
 	}
 	if req.Restale {
@@ -183,13 +186,29 @@ func (r *run) spent() (tree.Usage, error) {
 
 func (r *run) resume() (Report, error) {
 	if r.state.Status == levels.Degraded {
-		return r.report(), nil
+		return r.resumeDegraded()
 	}
 	if err := r.deps.Builds.RequestStop(r.ctx, r.cfg.Corpus, r.state.Build, levels.Stop{}); err != nil {
 		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
 	r.say("build %s goes on", r.state.Build)
 	if _, err := r.step(levels.Resumed{}); err != nil {
+		return Report{}, err
+	}
+	return r.drive()
+}
+
+// resumeDegraded goes on with a build that has more buried tasks than it was allowed, if it is allowed them now.
+func (r *run) resumeDegraded() (Report, error) {
+	top := r.state.Levels[len(r.state.Levels)-1]
+	if top.Dead > r.allowed(top.Total) {
+		return r.report(), nil
+	}
+	if err := r.deps.Builds.RequestStop(r.ctx, r.cfg.Corpus, r.state.Build, levels.Stop{}); err != nil {
+		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+	}
+	r.say("build %s goes on without %d buried tasks", r.state.Build, top.Dead)
+	if _, err := r.step(levels.Reopened{Level: top.Level}); err != nil {
 		return Report{}, err
 	}
 	return r.drive()

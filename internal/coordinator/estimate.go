@@ -68,6 +68,9 @@ func (c *Coordinator) Plan(ctx context.Context) (Estimate, error) {
 		Corpus: c.cfg.Corpus, Levels: []LevelEstimate{},
 		WouldBuild: decision.Due || decision.Differs, Why: decision.Why,
 	}
+	if !e.WouldBuild {
+		e.Why = withSettings(decision.Why, record, c.cfg.Settings)
+	}
 	plan, err := c.unfinishedPlan(ctx, &e)
 	if err != nil {
 		return Estimate{}, err

@@ -39,7 +39,7 @@ func TestMirroredContract(t *testing.T) {
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		m := leveltest.NewMemoryAt(func() time.Time { return start.Add(time.Duration(elapsed.Load())) })
 		l := &losable{leveltest.NewMemory(), m}
-		return leveltest.Ports{Barrier: m, Builds: l.builds(), Corpora: l.corpora(), Advance: func(d time.Duration) { elapsed.Add(int64(d)) }}
+		return leveltest.Ports{Barrier: m, Builds: l.builds(), Corpora: l.corpora(), Members: m, Advance: func(d time.Duration) { elapsed.Add(int64(d)) }}
 	})
 }
 

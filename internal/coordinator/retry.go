@@ -7,13 +7,20 @@ import (
 	"github.com/aerie-rag/aerie/internal/queue"
 )
 
-// retry takes buried tasks back and lets the build go on with them.
-func (r *run) retry(record *levels.Corpus, cause string) (Report, error) {
-	if r.state == nil || !r.state.Resumable() {
+// retry takes buried tasks back and lets the build go on with them. A tree that was published without its buried tasks is built
+// again: its plan has the same clusters, and what was made is there, so that only what was buried is asked for, and what stands on it.
+func (r *run) retry(record *levels.Corpus, d levels.Decision) (Report, error) {
+	cause := r.req.RetryCause
+	switch {
+	case r.state != nil && r.state.Status == levels.Built && r.buriedFor(cause):
+		if r.state.Config != r.configDigest() {
+			return Report{}, (&BuiltOtherwiseError{Corpus: r.cfg.Corpus, Generation: r.state.Generation, Changes: Changes(r.state.Settings, r.cfg.Settings)})
+		}
+		return r.start(record, r.req, d)
+	case r.state == nil || !r.state.Resumable():
 		return r.nothingToDo(record, "no build of this corpus has buried tasks"), nil
-	}
-	if r.state.Config != r.configDigest() {
-		return Report{}, fmt.Errorf("coordinator: build %s was made with other settings; build anew to use these", r.state.Build)
+	case r.state.Config != r.configDigest():
+		return Report{}, r.otherSettings()
 	}
 	buried, err := r.deps.Queue.Dead(r.ctx, r.cfg.Corpus, r.state.Build)
 	if err != nil {
@@ -58,4 +65,12 @@ func (r *run) retry(record *levels.Corpus, cause string) (Report, error) {
 	}
 	r.say("%d buried tasks of level %d run again", len(tasks), level)
 	return r.drive()
+}
+
+// buriedFor reports whether the newest build has buried tasks, for a cause if that isn't "".
+func (r *run) buriedFor(cause string) bool {
+	if cause == "" {
+		return len(r.state.BuriedCount) > 0
+	}
+	return r.state.BuriedCount[cause] > 0
 }

@@ -18,23 +18,31 @@ type StatusDeps struct {
 	Corpora levels.Corpora
 	Builds  levels.Builds
 	Barrier levels.Barrier
+	// Members is what processes have told of themselves, as it was read; nil where nobody tells.
+	Members []levels.Member
+	// Settings are those of now by key, and Served says that they are a coordinator's.
+	Settings map[string]string
+	Served   bool
 }
 
 // Status is one corpus for one screen. Its JSON is a contract with scripts.
 type Status struct {
-	Corpus         string       `json:"corpus"`
-	Documents      int          `json:"documents"`
-	Leaves         int          `json:"leaves"`
-	Summaries      int          `json:"summaries"`
-	Embedder       string       `json:"embedder"`
-	Width          int          `json:"width"` // of its vectors; 0 before the first
-	Generation     int          `json:"generation"`
-	BaselineLeaves *int         `json:"baseline_leaves"`
-	Growth         *float64     `json:"growth"`
-	Threshold      float64      `json:"threshold"`
-	NextBuild      string       `json:"next_build"`
-	StoppedBecause string       `json:"stopped_because"`
-	Build          *BuildStatus `json:"build"`
+	Corpus         string   `json:"corpus"`
+	Documents      int      `json:"documents"`
+	Leaves         int      `json:"leaves"`
+	Summaries      int      `json:"summaries"`
+	Embedder       string   `json:"embedder"`
+	Width          int      `json:"width"` // of its vectors; 0 before the first
+	Generation     int      `json:"generation"`
+	BaselineLeaves *int     `json:"baseline_leaves"`
+	Growth         *float64 `json:"growth"`
+	Threshold      float64  `json:"threshold"`
+	NextBuild      string   `json:"next_build"`
+	StoppedBecause string   `json:"stopped_because"`
+	// SettingsChanged are the keys whose values differ from those that the unfinished build, or else the tree, was made with.
+	SettingsChanged []string     `json:"settings_changed"`
+	SettingsAdvice  string       `json:"settings_advice"` // one sentence: what differs, and which commands work; "" if nothing does
+	Build           *BuildStatus `json:"build"`
 }
 
 // BuildStatus is the newest build of a corpus.
@@ -103,7 +111,43 @@ func ReadStatus(ctx context.Context, deps StatusDeps, corpus string, rule levels
 		s.NextBuild = "due: " + decision.Why
 	}
 	s.Build, err = readBuild(ctx, deps, corpus, now)
+	if err == nil {
+		err = s.compareSettings(ctx, deps, record)
+	}
 	return s, err
+}
+
+// compareSettings tells which settings differ from those of the unfinished build or, if there is none, of the tree.
+func (s *Status) compareSettings(ctx context.Context, deps StatusDeps, record *levels.Corpus) error {
+	s.SettingsChanged = []string{}
+	state, err := deps.Builds.Load(ctx, s.Corpus)
+	switch {
+	case errors.Is(err, levels.ErrNotFound):
+	case err != nil:
+		return fmt.Errorf("coordinator: corpus %s: %w", s.Corpus, err)
+	case state.Resumable():
+		if e := differs(state, deps); e != nil {
+			s.SettingsChanged, s.SettingsAdvice = keys(e.Changes), e.Error()+"; "+e.Hint()
+		}
+		return nil
+	}
+	if record.Settings == nil {
+		return nil
+	}
+	if changes := Changes(record.Settings.All, deps.Settings); len(changes) > 0 {
+		s.SettingsChanged = keys(changes)
+		s.SettingsAdvice = fmt.Sprintf("generation %d was built with other settings: %s; aerie build --force builds with those of now", s.Generation, said(changes))
+	}
+	return nil
+}
+
+// differs returns why a build can't go on with the settings of now; nil if it can, as far as its record tells.
+func differs(state *levels.State, deps StatusDeps) *SettingsError {
+	changes := Changes(state.Settings, deps.Settings)
+	if len(changes) == 0 {
+		return nil
+	}
+	return &SettingsError{Corpus: state.Corpus, Build: state.Build, Changes: changes, Served: deps.Served}
 }
 
 // ReadBuild reads the status of the newest build of a corpus; nil if there was none.
@@ -138,7 +182,11 @@ func readBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Tim
 		}
 	}
 	if !state.Resting() && !b.Alive {
-		b.WaitingFor = append(b.WaitingFor, "no process is working on it; `aerie build` goes on where it stopped")
+		advice := "aerie build goes on where it stopped"
+		if e := differs(state, deps); e != nil {
+			advice = e.Hint()
+		}
+		b.WaitingFor = append(b.WaitingFor, "no process is working on it; "+advice)
 	}
 	for _, l := range state.Levels {
 		level := LevelStatus{Level: l.Level, Expected: l.Total, Done: l.Done, Buried: l.Dead}
@@ -165,6 +213,9 @@ func readBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Tim
 		b.InputTokens += usage.InputTokens
 		b.OutputTokens += usage.OutputTokens
 	}
+	if why := unattended(state, b, deps.Members, now); why != "" {
+		b.WaitingFor = append(b.WaitingFor, why)
+	}
 	return b, nil
 }
 
@@ -179,4 +230,40 @@ func groupBuried(state *levels.State) []BuriedGroup {
 	}
 	sort.SliceStable(groups, func(i, j int) bool { return groups[i].Count > groups[j].Count })
 	return groups
+}
+
+// unattended says that nobody takes the tasks of a build, and since when; "" if somebody does, or may at any moment.
+func unattended(state *levels.State, b *BuildStatus, members []levels.Member, now time.Time) string {
+	if !b.Alive || len(b.Levels) == 0 || state.Levels[len(state.Levels)-1].Phase != levels.Open {
+		return ""
+	}
+	top := b.Levels[len(b.Levels)-1]
+	if top.Queued == 0 || top.Running > 0 {
+		return ""
+	}
+	since, others := state.Levels[len(state.Levels)-1].Started, 0
+	if since.IsZero() {
+		since = state.Updated
+	}
+	for i := range members {
+		m := &members[i]
+		fits := m.Recipe == "" || m.Recipe == state.Recipe
+		switch {
+		case m.Role != levels.RoleWorker:
+		case m.Alive(now) && fits:
+			return ""
+		case m.Alive(now):
+			others++
+		case fits && m.At.After(since):
+			since = m.At
+		}
+	}
+	at := since.Local().Format("15:04")
+	if now.Sub(since) > 12*time.Hour {
+		at = since.Local().Format("2006-01-02 15:04")
+	}
+	if others > 0 {
+		return fmt.Sprintf("no worker takes its tasks since %s: those that work (%d) have other settings for summaries or embeddings", at, others)
+	}
+	return fmt.Sprintf("no worker takes tasks since %s; start one: worker --config FILE", at)
 }

@@ -61,10 +61,12 @@ type State struct {
 	Generation int    `json:"generation"` // that it builds toward
 	Recipe     string `json:"recipe"`
 	// Config is the hash of everything that shapes the plans; a build is resumed only under the same.
-	Config   string   `json:"config"`
-	Baseline Baseline `json:"baseline"`  // the corpus when level 1 was planned
-	Trigger  string   `json:"trigger"`   // why it started
-	MaxDepth int      `json:"max_depth"` // levels at most; 0: no limit
+	Config string `json:"config"`
+	// Settings are those that it was begun with by key, secrets left out, for people; nil in records of old versions.
+	Settings map[string]string `json:"settings,omitempty"`
+	Baseline Baseline          `json:"baseline"`  // the corpus when level 1 was planned
+	Trigger  string            `json:"trigger"`   // why it started
+	MaxDepth int               `json:"max_depth"` // levels at most; 0: no limit
 	// MaxTokens and MaxCost are the budget that was asked for when the build began, or went on last at somebody's wish; nil: as
 	// whoever builds is configured.
 	MaxTokens *int     `json:"max_tokens,omitempty"`

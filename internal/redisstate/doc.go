@@ -28,6 +28,7 @@
 //	aerie:{corpus}:build                   hash: state of the newest build, by which epoch
 //	aerie:{corpus}:progress, :wishes       for people, and from them
 //	aerie:{/corpora}:records               hash: the records of corpora
+//	aerie:{/fleet}:members                 hash: what coordinators and workers tell of themselves
 //	aerie:{/limit:endpoint}:…              buckets and calls under way, see [Limiter]
 //	aerie:{/budget:build}:…                spent and reserved, see [Budget]
 //

@@ -19,7 +19,7 @@ func TestContracts(t *testing.T) {
 }
 
 func ports(t *testing.T, s *State) leveltest.Ports {
-	return leveltest.Ports{Barrier: s.Barrier(), Builds: s.Builds(), Corpora: s.Corpora(), Advance: func(d time.Duration) { age(t, s, d) }}
+	return leveltest.Ports{Barrier: s.Barrier(), Builds: s.Builds(), Corpora: s.Corpora(), Members: s.Members(), Advance: func(d time.Duration) { age(t, s, d) }}
 }
 
 // age makes every lease older by d, which is to leases what the passing of time is. TestLeaseFollowsTheServersClock

@@ -19,6 +19,20 @@ func (s *Server) statusRoutes() {
 		return &reply[api.Status]{Status: http.StatusOK, Body: status}, err
 	})
 	register(s, huma.Operation{
+		OperationID: "list-workers", Method: http.MethodGet, Path: "/v1/workers", Tags: []string{"status"},
+		Summary: "Show who works: workers with their slots and what they wait for, and coordinators",
+	}, func(ctx context.Context, _ *nothing) (*reply[api.Workers], error) {
+		workers, err := s.service.Workers(ctx)
+		return &reply[api.Workers]{Status: http.StatusOK, Body: workers}, err
+	})
+	register(s, huma.Operation{
+		OperationID: "list-dead", Method: http.MethodGet, Path: "/v1/corpora/{corpus}/dead", Tags: []string{"status"},
+		Summary: "Show the buried tasks of the newest build by cause, with an example of each", Errors: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *CorpusPath) (*reply[api.Dead], error) {
+		dead, err := s.service.Dead(ctx, in.Corpus)
+		return &reply[api.Dead]{Status: http.StatusOK, Body: dead}, err
+	})
+	register(s, huma.Operation{
 		OperationID: "get-corpus", Method: http.MethodGet, Path: "/v1/corpora/{corpus}", Tags: []string{"status"},
 		Summary: "Show one corpus", Errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *CorpusPath) (*reply[coordinator.Status], error) {

@@ -245,6 +245,14 @@ func (s *Service) drive(r *run) {
 		},
 	}
 	r.report, r.err = s.deps.Builder.Run(s.ctx, r.corpus, req, r.start.BuildRequest)
+	var unfinished *coordinator.SettingsError
+	var built *coordinator.BuiltOtherwiseError
+	switch {
+	case errors.As(r.err, &unfinished):
+		unfinished.Served = true
+	case errors.As(r.err, &built):
+		built.Served = true
+	}
 }
 
 func (s *Service) log(r *run) {
@@ -300,7 +308,11 @@ func emptyStatus() coordinator.BuildStatus {
 
 // Newest is the newest build of a corpus as its durable state has it.
 func (s *Service) Newest(ctx context.Context, corpus string, attached bool) (api.Build, error) {
-	deps := coordinator.StatusDeps{Store: s.deps.Store, Corpora: s.deps.Corpora, Builds: s.deps.Builds, Barrier: s.deps.Barrier}
+	members, err := s.members(ctx)
+	if err != nil {
+		return api.Build{}, err
+	}
+	deps := s.statusDeps(members)
 	for {
 		status, err := coordinator.ReadBuild(ctx, deps, corpus, time.Now())
 		if err != nil {

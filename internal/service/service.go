@@ -43,6 +43,8 @@ type Config struct {
 	Exclusive bool
 	// Turn is how long a change of documents waits for another one of the corpus to end; 0 means 30 s.
 	Turn time.Duration
+	// Settings are those that trees are built with by key, secrets left out.
+	Settings map[string]string
 	// Price returns what a model costs; nil, or ok false: not known.
 	Price func(model string) (price coordinator.Price, ok bool)
 }
@@ -53,8 +55,9 @@ type Deps struct {
 	Corpora  levels.Corpora
 	Builds   levels.Builds
 	Barrier  levels.Barrier
-	Embedder llm.Embedder // of leaves and queries
-	Model    answer.Model // of answers
+	Members  levels.Members // who works; nil where nobody tells
+	Embedder llm.Embedder   // of leaves and queries
+	Model    answer.Model   // of answers
 	Counter  mapreduce.Counter
 	Builder  Builder
 	// Queried is told of each query that begins, and what it returns how that ended; nil for nobody.
@@ -159,6 +162,14 @@ func (s *Service) names(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return !api.Sees(ctx, name) }), err
 }
 
+// statusDeps are what a status is read from.
+func (s *Service) statusDeps(members []levels.Member) coordinator.StatusDeps {
+	return coordinator.StatusDeps{
+		Store: s.deps.Store, Corpora: s.deps.Corpora, Builds: s.deps.Builds, Barrier: s.deps.Barrier, Members: members,
+		Settings: s.cfg.Settings, Served: !s.cfg.Exclusive,
+	}
+}
+
 // Status tells how one corpus is, or with "" all of them.
 func (s *Service) Status(ctx context.Context, corpus string) (api.Status, error) {
 	result := api.Status{Corpora: []coordinator.Status{}}
@@ -171,9 +182,15 @@ func (s *Service) Status(ctx context.Context, corpus string) (api.Status, error)
 	} else if _, err := s.Record(ctx, corpus); err != nil {
 		return result, err
 	}
-	deps := coordinator.StatusDeps{Store: s.deps.Store, Corpora: s.deps.Corpora, Builds: s.deps.Builds, Barrier: s.deps.Barrier}
+	now := time.Now()
+	members, err := s.members(ctx)
+	if err != nil {
+		return result, err
+	}
+	result.Workers = api.WorkersOf(members, now)
+	deps := s.statusDeps(members)
 	for _, name := range names {
-		one, err := coordinator.ReadStatus(ctx, deps, name, s.cfg.Rule, time.Now())
+		one, err := coordinator.ReadStatus(ctx, deps, name, s.cfg.Rule, now)
 		if errors.Is(err, levels.ErrNotFound) {
 			continue // deleted between the list and here
 		}

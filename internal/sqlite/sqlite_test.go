@@ -115,7 +115,7 @@ func TestLevelsContract(t *testing.T) {
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		db := open(t, t.TempDir(), Config{Now: func() time.Time { return start.Add(time.Duration(elapsed.Load())) }})
 		return leveltest.Ports{
-			Barrier: db.Barrier(), Builds: db.Builds(), Corpora: db.Corpora(),
+			Barrier: db.Barrier(), Builds: db.Builds(), Corpora: db.Corpora(), Members: db.Members(),
 			Advance: func(d time.Duration) { elapsed.Add(int64(d)) },
 		}
 	})

@@ -286,6 +286,7 @@ func (w *Worker) conclude(ctx, work context.Context, d *delivery, err error) {
 	case errors.As(err, &permanent):
 		w.bury(ctx, d, permanent.Cause, err)
 	case errors.As(err, &differs):
+		w.mismatched(t.Build)
 		log.ErrorContext(ctx, "a task is given back", "error", err)
 		w.giveBack(ctx, d, 30*time.Second)
 	case errors.As(err, &rests):

@@ -120,6 +120,7 @@ type Worker struct {
 	reached time.Time // when an endpoint answered last; zero before the first answer
 	lost    time.Time // since when none can be reached; zero if it can
 	looked  map[string]look
+	foreign foreign
 }
 
 // New returns a worker that is ready to run.

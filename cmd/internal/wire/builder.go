@@ -2,6 +2,9 @@ package wire
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/aerie-rag/aerie/internal/api"
@@ -20,6 +23,35 @@ type Builder struct {
 	TempDir string
 	// More may change a coordinator's dependencies before it is made; nil for none.
 	More func(*coordinator.Deps)
+
+	mu      sync.Mutex
+	running map[*coordinator.Coordinator]string // the corpus of each that builds
+}
+
+// Waiting says for people what the builds that are coordinated here wait for themselves.
+func (b *Builder) Waiting() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := []string{}
+	for coord, corpus := range b.running {
+		if doing := coord.Doing(); strings.HasPrefix(doing, "waiting") {
+			all = append(all, fmt.Sprintf("corpus %s: %s", corpus, doing))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (b *Builder) note(coord *coordinator.Coordinator, corpus string, runs bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running == nil {
+		b.running = map[*coordinator.Coordinator]string{}
+	}
+	delete(b.running, coord)
+	if runs {
+		b.running[coord] = corpus
+	}
 }
 
 var _ service.Builder = (*Builder)(nil)
@@ -45,6 +77,8 @@ func (b *Builder) Run(ctx context.Context, corpus string, req coordinator.Reques
 		}
 	}
 	req.HandOver = true
+	b.note(coord, corpus, true)
+	defer b.note(coord, corpus, false)
 	report, err := coord.Build(ctx, req)
 	stop()
 	reporting.Wait()

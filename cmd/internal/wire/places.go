@@ -34,6 +34,7 @@ type Places struct {
 	Corpora levels.Corpora
 	Builds  levels.Builds
 	Barrier levels.Barrier
+	Members levels.Members
 	// Fleet says that other processes share these places.
 	Fleet bool
 	// Checks tell whether each server can be reached; none when embedded.
@@ -71,8 +72,9 @@ func Embedded(cfg *config.Config, dir string, log *slog.Logger) (*Places, error)
 		return nil, err
 	}
 	return &Places{
-		Store: db.Store(), Corpora: db.Corpora(), Builds: db.Builds(), Barrier: db.Barrier(), cfg: cfg, log: log, dir: dir, reading: db.ReadOnly(),
-		close: []func() error{db.Close},
+		Store: db.Store(), Corpora: db.Corpora(), Builds: db.Builds(), Barrier: db.Barrier(), Members: db.Members(), cfg: cfg, log: log, dir: dir,
+		reading: db.ReadOnly(),
+		close:   []func() error{db.Close},
 	}, nil
 }
 
@@ -123,7 +125,7 @@ func (p *Places) connect(ctx context.Context) error {
 	p.Store = nodes
 	p.Corpora = coordinator.MirroredCorpora{Corpora: state.Corpora(), Plans: p.Plans()}
 	p.Builds = coordinator.MirroredBuilds{Builds: state.Builds(), Plans: p.Plans()}
-	p.Barrier = state.Barrier()
+	p.Barrier, p.Members = state.Barrier(), state.Members()
 	p.Checks = []Check{{"nats", p.conn.Check}, {"redis", state.Check}, {"weaviate", nodes.Check}}
 	return nil
 }

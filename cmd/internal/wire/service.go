@@ -18,13 +18,13 @@ func (p *Places) ServiceConfig(counter mapreduce.Counter, builder service.Builde
 	}
 	chat := SummariesConfig(p.cfg)
 	cfg := service.Config{
-		Rule: Rule(p.cfg), LexicalEmbedder: p.cfg.Embeddings.Provider == llm.ProviderLexical,
+		Rule: Rule(p.cfg), Settings: p.cfg.Map(), LexicalEmbedder: p.cfg.Embeddings.Provider == llm.ProviderLexical,
 		Ingest: ingest.Config{ChunkTokens: p.cfg.Chunking.Tokens, EmbedItems: p.cfg.Embeddings.BatchItems},
 		Answer: answer.Config{ContextTokens: chat.ContextTokens, MaxOutputTokens: chat.MaxOutputTokens},
 		Price:  func(model string) (coordinator.Price, bool) { return Price(p.cfg, model) },
 	}
 	deps := service.Deps{
-		Store: p.Store, Corpora: p.Corpora, Builds: p.Builds, Barrier: p.Barrier, Embedder: embedder, Counter: counter, Builder: builder, Log: p.log,
+		Store: p.Store, Corpora: p.Corpora, Builds: p.Builds, Barrier: p.Barrier, Members: p.Members, Embedder: embedder, Counter: counter, Builder: builder, Log: p.log,
 	}
 	if p.watched != nil {
 		deps.Queried = p.watched.Query

@@ -1,6 +1,7 @@
 // Package leveltest holds what the ports of package levels must do, as tests: [RunBarrier], [RunBuilds],
-// [RunCorpora] and [RunPlans]. An implementation passes them in its own test.
+// [RunCorpora],
+// [RunMembers] and [RunPlans]. An implementation passes them in its own test.
 //
-// [Memory] implements all four ports in memory, for the tests of other packages. [FlakyBarrier], [FlakyBuilds],
+// [Memory] implements all of them in memory, for the tests of other packages. [FlakyBarrier], [FlakyBuilds],
 // [FlakyCorpora] and [FlakyPlans] make calls fail, before their effect or after it, by a schedule.
 package leveltest

@@ -14,7 +14,7 @@ func openMemory(*testing.T) Ports {
 	var elapsed atomic.Int64
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	m := NewMemoryAt(func() time.Time { return start.Add(time.Duration(elapsed.Load())) })
-	return Ports{Barrier: m, Builds: m, Corpora: m.Corpora(), Advance: func(d time.Duration) { elapsed.Add(int64(d)) }}
+	return Ports{Barrier: m, Builds: m, Corpora: m.Corpora(), Members: m, Advance: func(d time.Duration) { elapsed.Add(int64(d)) }}
 }
 
 func TestMemoryContract(t *testing.T) { Run(t, openMemory) }
@@ -30,7 +30,7 @@ func TestFlakyWithoutFaultsContract(t *testing.T) {
 		p := openMemory(t)
 		return Ports{
 			Barrier: &FlakyBarrier{p.Barrier, never}, Builds: &FlakyBuilds{p.Builds, never},
-			Corpora: &FlakyCorpora{p.Corpora, never}, Advance: p.Advance,
+			Corpora: &FlakyCorpora{p.Corpora, never}, Members: p.Members, Advance: p.Advance,
 		}
 	})
 	RunPlans(t, func(*testing.T) levels.Plans { return &FlakyPlans{NewMemory(), never} })

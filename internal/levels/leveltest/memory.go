@@ -28,6 +28,7 @@ type Memory struct {
 	plans    map[tree.Level][]byte
 	trees    map[string][]byte
 	copies   map[string][]byte // of states
+	members  map[memberOf]levels.Member
 }
 
 var (

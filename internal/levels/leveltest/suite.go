@@ -17,17 +17,20 @@ type Ports struct {
 	Barrier levels.Barrier
 	Builds  levels.Builds
 	Corpora levels.Corpora
+	Members levels.Members
 	// Advance lets time pass for leases: it sets a test's clock forward, or waits.
 	Advance func(time.Duration)
 }
 
-// Run holds an implementation to the contracts of [levels.Barrier], [levels.Builds] and [levels.Corpora]. open
+// Run holds an implementation to the contracts of [levels.Barrier], [levels.Builds], [levels.Corpora] and
+// [levels.Members]. open
 // returns ports that are ready for use, and closes them when the test that is passed in has ended. They may be
 // shared between tests, since no two tests use the same corpus.
 func Run(t *testing.T, open func(t *testing.T) Ports) {
 	t.Run("Barrier", func(t *testing.T) { RunBarrier(t, open) })
 	t.Run("Builds", func(t *testing.T) { RunBuilds(t, open) })
 	t.Run("Corpora", func(t *testing.T) { RunCorpora(t, open) })
+	t.Run("Members", func(t *testing.T) { RunMembers(t, open) })
 }
 
 type contractTest struct {
