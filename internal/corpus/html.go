@@ -23,7 +23,15 @@ func readHTML(data []byte) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("its encoding: %w", err)
 	}
-	root, err := html.Parse(src)
+	if data, err = io.ReadAll(src); err != nil {
+		return "", err
+	}
+	leave, err := enterPage(data)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	root, err := html.Parse(bytes.NewReader(data))
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,12 @@ import (
 	"unicode/utf8"
 )
 
+// The most that a row may bring along.
+const (
+	mostKeys = 1000
+	widest   = 65_535 // numbers of an embedding, as Weaviate has it
+)
+
 // rowReader reads rows of JSONL.
 type rowReader struct {
 	scan jsonScanner
@@ -139,6 +145,9 @@ func (r *rowReader) field(key string) error {
 		return err
 	}
 	if v != nil {
+		if len(r.row.Metadata) == mostKeys {
+			return &valueError{key, fmt.Sprintf("is one of more than %d", mostKeys)}
+		}
 		if r.row.Metadata == nil {
 			r.row.Metadata = map[string]any{}
 		}
@@ -212,6 +221,9 @@ func (r *rowReader) embedding(key string) error {
 	}
 	if len(v) == 0 {
 		return &valueError{key, "is an empty array"}
+	}
+	if len(v) > widest {
+		return &valueError{key, fmt.Sprintf("has %d numbers; it may have %d", len(v), widest)}
 	}
 	r.row.Vector, r.width = v, len(v)
 	return nil

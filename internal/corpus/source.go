@@ -3,6 +3,7 @@ package corpus
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +17,23 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// largest is the most bytes of one document or one line, unpacked.
-const largest = 256 << 20
+// The most bytes, unpacked, of what is read as a whole.
+const (
+	// largest is for a document, or a line of files.
+	largest = 256 << 20
+	// largestLine is for a line of a stream, which comes from somebody else, and whose lines are read side by side with those of others.
+	largestLine = 32 << 20
+	// largestRow is for a ready-made chunk with all that it brings along.
+	largestRow = 4 << 20
+)
 
 // errLarge: a document or line over it.
-var errLarge = fmt.Errorf("it is larger than %d MiB; split it", largest>>20)
+var errLarge = errors.New("it is larger than may be read at once")
+
+// tooLarge is errLarge with the bound.
+func tooLarge(bound int) error {
+	return fmt.Errorf("%w, which is %d MiB; split it", errLarge, bound>>20)
+}
 
 // place is where an id stands.
 type place struct {
@@ -83,7 +96,7 @@ func readText(f format, src io.Reader) (text string, line int, err error) {
 	case err != nil:
 		return "", 0, err
 	case len(data) > largest:
-		return "", 0, errLarge
+		return "", 0, tooLarge(largest)
 	}
 	if f == hypertext {
 		if text, err = readHTML(data); err != nil {
@@ -143,6 +156,10 @@ func (r *reader) row(source string, line int, data []byte, broken error) error {
 		r.problem(source, line, broken, "")
 		return nil
 	}
+	if len(data) > largestRow {
+		r.problem(source, line, tooLarge(largestRow), "")
+		return nil
+	}
 	if r.raw != nil {
 		return r.raw(Piece{Source: source, Line: line, Row: data, Number: number})
 	}
@@ -171,6 +188,7 @@ func isBlank(data []byte) bool { return len(bytes.TrimSpace(data)) == 0 }
 type lineReader struct {
 	r    *bufio.Reader
 	line int // of the last line returned, from 1
+	most int // bytes of a line; 0 is largest
 	buf  []byte
 }
 
@@ -178,6 +196,10 @@ type lineReader struct {
 // end it is io.EOF.
 func (l *lineReader) next() ([]byte, error) {
 	l.line++
+	most := cmp.Or(l.most, largest)
+	if cap(l.buf) > 4*largestRow {
+		l.buf = nil // one long line isn't kept in memory for those after it
+	}
 	part, err := l.r.ReadSlice('\n')
 	if err == nil {
 		return part[:len(part)-1], nil
@@ -185,7 +207,7 @@ func (l *lineReader) next() ([]byte, error) {
 	l.buf = append(l.buf[:0], part...)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		part, err = l.r.ReadSlice('\n')
-		if len(l.buf) <= largest {
+		if len(l.buf) <= most {
 			l.buf = append(l.buf, part...)
 		}
 	}
@@ -194,8 +216,8 @@ func (l *lineReader) next() ([]byte, error) {
 		return nil, io.EOF
 	case err != nil && err != io.EOF:
 		return nil, err
-	case len(l.buf) > largest:
-		return nil, errLarge
+	case len(l.buf) > most:
+		return nil, tooLarge(most)
 	}
 	return bytes.TrimSuffix(l.buf, []byte("\n")), nil
 }

@@ -37,9 +37,42 @@ func Split(text string, tokens int, counter *Counter) []Chunk {
 	if tokens < 1 {
 		panic("corpus: a budget of less than one token")
 	}
-	p := packer{cutter: cutter{text: text, budget: tokens, counter: counter}}
-	p.collect()
-	return p.pack()
+	var all []Chunk
+	for start := 0; ; {
+		part := text[start:partEnd(text, start)]
+		p := packer{cutter: cutter{text: part, budget: tokens, counter: counter}}
+		p.collect()
+		chunks := p.pack()
+		for i := range chunks {
+			chunks[i].Start += start
+			chunks[i].End += start
+		}
+		if all = append(all, chunks...); start+len(part) == len(text) {
+			return all
+		}
+		start += len(part)
+	}
+}
+
+// partOf is how much of a text is cut at once: cutting takes up to a hundred bytes for each, whatever the text holds.
+const partOf = 1 << 20
+
+// partEnd returns where the part that begins at start ends: at a blank line if there is one in its last quarter, else at a line end,
+// a space, or at least between two runes.
+func partEnd(text string, start int) int {
+	if len(text)-start <= partOf {
+		return len(text)
+	}
+	from, end := start+partOf*3/4, start+partOf
+	for _, gap := range []string{"\n\n", "\n", " "} {
+		if i := strings.LastIndex(text[from:end], gap); i >= 0 {
+			return from + i + len(gap)
+		}
+	}
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return end
 }
 
 // unit is what a chunk ends before or after, and is never cut.

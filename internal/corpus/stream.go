@@ -97,7 +97,7 @@ var ErrBrokenOff = errors.New("the input broke off")
 func ReadStream(ctx context.Context, src io.Reader, opts Options, yield func(Document) error) error {
 	s := &streamReader{
 		reader: reader{ctx: ctx, opts: opts, yield: yield, ids: map[string]place{}},
-		lines:  lineReader{r: bufio.NewReaderSize(src, 1<<20)}, source: "-",
+		lines:  lineReader{r: bufio.NewReaderSize(src, 1<<20), most: largestLine}, source: "-",
 	}
 	for {
 		data, err := s.lines.next()

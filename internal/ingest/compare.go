@@ -64,6 +64,9 @@ func (r *run) compare(ctx context.Context, in <-chan *flow, embed chan<- []leaf,
 				return err
 			}
 		}
+		if f.done != nil {
+			f.done()
+		}
 	}
 	if err := flush(); err != nil {
 		return err

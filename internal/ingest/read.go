@@ -8,12 +8,17 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
-// rowsAtOnce is the number of rows that go through the first stages together.
-const rowsAtOnce = 256
+// Rows go through the first stages together: so many, or fewer if they are large.
+const (
+	rowsAtOnce     = 256
+	rowBytesAtOnce = 8 << 20
+)
 
 // flow is what comes out of reading: rows of any documents, or the whole of one file, which is being cut until ready is
 // closed.
@@ -21,6 +26,25 @@ type flow struct {
 	leaves []leaf
 	end    *document // the file's
 	ready  chan struct{}
+	done   func() // the leaves are in other hands
+}
+
+// inHand bounds the bytes of texts that are being cut or wait to be compared, over all ingests of the process: there is one memory.
+var inHand = semaphore.NewWeighted(textsAtOnce)
+
+// textsAtOnce is that bound. A text that is larger by itself comes alone.
+const textsAtOnce = 64 << 20
+
+// hold takes the room of a text, and returns what gives it back; the end of the ingest does so too.
+func (s *source) hold(text string) (done func(), err error) {
+	n := min(int64(len(text)), textsAtOnce)
+	if err := inHand.Acquire(s.ctx, n); err != nil {
+		return nil, err
+	}
+	var once sync.Once
+	done = func() { once.Do(func() { inHand.Release(n) }) }
+	context.AfterFunc(s.ctx, done) // the context of an ingest ends with it
+	return done, nil
 }
 
 // source is the first stage at work.
@@ -30,6 +54,7 @@ type source struct {
 	out     chan<- *flow
 	ready   chan struct{} // closed
 	rows    []leaf        // not sent yet
+	bytes   int           // of them
 	cutting sync.WaitGroup
 	slots   chan struct{} // one for each file that is being cut
 }
@@ -45,8 +70,9 @@ func (r *run) read(ctx context.Context, out chan<- *flow) error {
 		}
 		if l, ok := r.row(d); ok {
 			s.rows = append(s.rows, l)
+			s.bytes += len(l.node.Text) + 4*len(l.node.Vector) + 64*len(l.node.Metadata)
 		}
-		if len(s.rows) < rowsAtOnce {
+		if len(s.rows) < rowsAtOnce && s.bytes < rowBytesAtOnce {
 			return nil
 		}
 		return s.flush()
@@ -81,7 +107,12 @@ func (s *source) file(d corpus.Document) error {
 	case <-s.ctx.Done():
 		return s.ctx.Err()
 	}
-	f := &flow{end: doc, ready: make(chan struct{})}
+	done, err := s.hold(d.Text)
+	if err != nil {
+		<-s.slots
+		return err
+	}
+	f := &flow{end: doc, ready: make(chan struct{}), done: done}
 	s.cutting.Go(func() {
 		defer func() { <-s.slots }()
 		defer close(f.ready)
@@ -96,7 +127,7 @@ func (s *source) flush() error {
 		return nil
 	}
 	f := &flow{leaves: s.rows, ready: s.ready}
-	s.rows = nil
+	s.rows, s.bytes = nil, 0
 	return s.send(f)
 }
 

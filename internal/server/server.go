@@ -30,7 +30,7 @@ type Config struct {
 	Tokens *access.File
 	// Version is that of the program, for the description of the API.
 	Version string
-	// MaxBody bounds a JSON body in bytes; 0 means 4 MiB. Streams of documents have no bound but that of one line, 256 MiB.
+	// MaxBody bounds a JSON body in bytes; 0 means 4 MiB. Streams of documents have no bound but that of one line, 32 MiB.
 	MaxBody int64
 	// BodyIdle is how long a request's body may stand still; 0 means a minute. BodyRate is how many bytes of it must come in a
 	// second that it is waited for, after BodyIdle; 0 means 1 KiB.
