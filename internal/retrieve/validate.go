@@ -58,6 +58,7 @@ func (r *Request) validate() error {
 	if *r.Mode == Traversal && *r.Alpha != 1 {
 		bad.add("alpha is %v, but mode traversal compares vectors alone: leave alpha at 1 or choose another mode", *r.Alpha)
 	}
+	r.validateSizes(&bad)
 	r.validateFilters(&bad)
 	for _, x := range r.Vector {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
@@ -125,5 +126,33 @@ func oneOf[T ~string](bad *problems, name string, value T, valid []T) {
 func atLeast(bad *problems, name string, value, least int, note string) {
 	if value < least {
 		bad.add("%s is %d: it must be at least %d%s", name, value, least, note)
+	}
+}
+
+// The most that one query may ask for: what is beyond it takes the store's time and the memory of this process, and answers nothing
+// better.
+const (
+	mostQueryBytes = 64 << 10
+	mostDocuments  = 10_000
+	mostMetadata   = 100
+	mostPool       = 10_000
+	mostCandidates = 100
+	widestVector   = 65_535
+)
+
+// validateSizes bounds what comes from outside.
+func (r *Request) validateSizes(bad *problems) {
+	for _, size := range []struct {
+		what      string
+		got, most int
+	}{
+		{"query is of %d bytes: it may have %d", len(r.Query), mostQueryBytes}, {"documents are %d: there may be %d", len(r.Documents), mostDocuments},
+		{"metadata has %d keys: there may be %d", len(r.Metadata), mostMetadata}, {"pool is %d: it must be at most %d", *r.Pool, mostPool},
+		{"candidates is %d: it must be at most %d", *r.Candidates, mostCandidates}, {"per-level is %d: it must be at most %d", *r.PerLevel, mostPool},
+		{"the query's vector has %d numbers: it may have %d", len(r.Vector), widestVector},
+	} {
+		if size.got > size.most {
+			bad.add(size.what, size.got, size.most)
+		}
 	}
 }

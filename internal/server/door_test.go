@@ -252,3 +252,24 @@ func TestA25OtherOrigins(t *testing.T) {
 		t.Errorf("the log says %s", log.String())
 	}
 }
+
+// TestA25Bounds: what one request may ask for is bounded, and refused at once.
+func TestA25Bounds(t *testing.T) {
+	w := newWorld(t, server.Config{})
+	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(8)), http.StatusOK)
+	many := make([]string, 250_000)
+	for i := range many {
+		many[i] = fmt.Sprint("d", i)
+	}
+	metadata := map[string]any{}
+	for i := range 101 {
+		metadata[fmt.Sprint(i)] = i
+	}
+	for what, body := range map[string]map[string]any{
+		"documents": {"query": "owls", "documents": many}, "pool": {"query": "owls", "pool": 1_000_000}, "metadata": {"query": "owls", "metadata": metadata},
+		"per-level": {"query": "owls", "mode": "traversal", "per_level": 1 << 40}, "candidates": {"query": "owls", "mode": "boost", "candidates": 1 << 30},
+		"bytes": {"query": strings.Repeat("owl ", 20_000)},
+	} {
+		problem(t, w.do("POST", "/v1/corpora/birds/query", body), http.StatusUnprocessableEntity, api.ExitUsage, what)
+	}
+}
