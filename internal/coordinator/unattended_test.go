@@ -8,8 +8,8 @@ import (
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/levels/leveltest"
-	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/store/storetest"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // TestA16NoWorker: a build that runs and whose tasks nobody takes says so, and since when; one whose tasks somebody may take at any
@@ -56,7 +56,7 @@ func TestA16NoWorker(t *testing.T) {
 		if err := m.Save(ctx, lease, state); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.Open(ctx, queue.Level{Corpus: "c", Build: "b", Level: 1}, "d", 5); err != nil {
+		if err := m.Open(ctx, tree.Level{Corpus: "c", Build: "b", Level: 1}, "d", 5); err != nil {
 			t.Fatal(err)
 		}
 		if err := m.Report(ctx, "c", levels.Progress{Build: "b", Holder: "holder", At: now, Running: c.running, Level: 1}); err != nil {

@@ -8,9 +8,6 @@ import (
 	"strings"
 )
 
-// mostCandidates bounds how many times as many nodes may be fetched.
-const mostCandidates = 1000
-
 // UsageError says what is wrong with a request, one sentence for each wrong value.
 type UsageError struct {
 	Problems []string
@@ -148,7 +145,7 @@ func (r *Request) validateSizes(bad *problems) {
 	}{
 		{"query is of %d bytes: it may have %d", len(r.Query), mostQueryBytes}, {"documents are %d: there may be %d", len(r.Documents), mostDocuments},
 		{"metadata has %d keys: there may be %d", len(r.Metadata), mostMetadata}, {"pool is %d: it must be at most %d", *r.Pool, mostPool},
-		{"candidates is %d: it must be at most %d", *r.Candidates, mostCandidates}, {"per-level is %d: it must be at most %d", *r.PerLevel, mostPool},
+		{"per-level is %d: it must be at most %d", *r.PerLevel, mostPool},
 		{"the query's vector has %d numbers: it may have %d", len(r.Vector), widestVector},
 	} {
 		if size.got > size.most {
