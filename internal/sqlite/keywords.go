@@ -138,10 +138,10 @@ func (s *session) engineScores(c *collection, t *table, words []string, scores [
 	})
 }
 
-// createKeywords makes an empty keyword index. The tokenizer only has to split at the spaces that segment puts in. With
+// createKeywords makes an empty keyword index. The tokenizer only has to split at the spaces that Segment puts in. With
 // secure-delete, what is deleted leaves the index at once and not when segments happen to be merged.
 func (s *session) createKeywords(c *collection) error {
-	if err := s.exec(fmt.Sprintf("CREATE VIRTUAL TABLE %s USING fts5 (words, content='', tokenize='ascii')", c.keywords)); err != nil {
+	if err := s.exec(fmt.Sprintf("CREATE VIRTUAL TABLE %s USING fts5 (words, content='', tokenize=\"ascii tokenchars '%s'\")", c.keywords, word.Symbols)); err != nil {
 		return err
 	}
 	return s.exec(fmt.Sprintf("INSERT INTO %[1]s (%[1]s, rank) VALUES ('secure-delete', 1)", c.keywords))

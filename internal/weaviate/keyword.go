@@ -9,7 +9,6 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
-	"github.com/aerie-rag/aerie/internal/word"
 )
 
 // Keyword implements [store.Store].
@@ -20,18 +19,14 @@ func (s *Store) Keyword(ctx context.Context, corpus string, q store.Query) ([]st
 	if err := validate(&q); err != nil {
 		return nil, fmt.Errorf("weaviate: corpus %s: keyword search: %w", corpus, err)
 	}
-	words := word.Query(strings.ToValidUTF8(q.Text, " "))
+	words := queryWords(strings.ToValidUTF8(q.Text, " "))
 	if len(words) == 0 {
 		return nil, nil
 	}
 	var hits []store.Hit
 	err := s.filtered(ctx, corpus, &q.Filter, func(c *collection) (err error) {
-		if !c.has(propWords) && !word.IsASCII(strings.Join(words, "")) {
-			if newer, err := s.refresh(ctx, corpus); err != nil || newer == nil {
-				return err
-			} else {
-				c = newer
-			}
+		if c, err = s.currentWords(ctx, corpus, c); err != nil || c == nil {
+			return err
 		}
 		k := keywords{s: s, c: c, q: &q}
 		if c.blockMax && len(words) > 1 {

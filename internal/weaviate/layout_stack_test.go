@@ -177,7 +177,7 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	same(t, "properties", got, map[string]string{
-		"text": "text word words", "document_id": "text field equal", "chunk_index": "int equal", "raptor_level": "int equal",
+		"_words_2": "boolean", "text": "text word words", "document_id": "text field equal", "chunk_index": "int equal", "raptor_level": "int equal",
 		"raptor_cluster_id": "text field equal", "raptor_child_ids": "text[] field equal", "scope": "text field equal", "tokens": "int",
 		"born": "int range", "died": "int range", "recipe": "text field equal", "n_leaves": "int", "k": "text field equal",
 		"raptor_author": "text field equal", "raptor_unseen_tokens": "int", "raptor_formed_tokens": "int",
@@ -381,19 +381,16 @@ func TestRagflow14997OlderCollectionGetsWhatItLacks(t *testing.T) {
 	same(t, "chunk_level", object(t, "Aerie_older", n.ID)["chunk_level"], any("0"))
 }
 
-// TestOldCollection: a collection of an older aerie gets what it lacks when it is first looked at.
-func TestOldCollection(t *testing.T) {
-	s := connect(t, weaviate.Config{})
-	n := leaf("d", 0, "x")
-	put(t, s, "old", n)
+// remake drops a corpus's collection and makes it anew without some properties, as an older aerie would have.
+func remake(t *testing.T, s *weaviate.Store, corpus string, without ...string) {
+	t.Helper()
 	var class map[string]any
-	getJSON(t, "/v1/schema/Aerie_old", &class)
-	if err := s.Drop(t.Context(), "old"); err != nil {
+	getJSON(t, "/v1/schema/Aerie_"+corpus, &class)
+	if err := s.Drop(t.Context(), corpus); err != nil {
 		t.Fatal(err)
 	}
 	class["properties"] = slices.DeleteFunc(class["properties"].([]any), func(p any) bool {
-		name := p.(map[string]any)["name"].(string)
-		return name == "raptor_author" || name == "raptor_unseen_tokens" || name == "raptor_formed_tokens"
+		return slices.Contains(without, p.(map[string]any)["name"].(string))
 	})
 	body, err := json.Marshal(class)
 	if err != nil {
@@ -407,6 +404,14 @@ func TestOldCollection(t *testing.T) {
 	if reply.StatusCode != http.StatusOK {
 		t.Fatalf("the old collection was not made: %s", reply.Status)
 	}
+}
+
+// TestOldCollection: a collection of an older aerie gets what it lacks when it is first looked at.
+func TestOldCollection(t *testing.T) {
+	s := connect(t, weaviate.Config{})
+	n := leaf("d", 0, "x")
+	put(t, s, "old", n)
+	remake(t, s, "old", "raptor_author", "raptor_unseen_tokens", "raptor_formed_tokens")
 	reader, writer := connect(t, weaviate.Config{}), connect(t, weaviate.Config{})
 	if got, err := reader.Count(t.Context(), "old", store.AnyLevel()); err != nil || got != 0 {
 		t.Fatalf("%d nodes, %v", got, err)

@@ -27,7 +27,7 @@ func (s *Store) SetLife(ctx context.Context, corpus string, ids []tree.ID, born,
 		return fmt.Errorf("weaviate: corpus %s: %w: life from %d to %d is not within 0 to %d", corpus, store.ErrInvalid, born, died, tree.Alive)
 	}
 	err := s.within(ctx, corpus, func(c *collection) error {
-		return s.patch(ctx, c, ids, map[string]any{propBorn: born, propDied: died})
+		return s.patch(ctx, c, ids, func(int) map[string]any { return map[string]any{propBorn: born, propDied: died} })
 	})
 	if err != nil {
 		return fmt.Errorf("weaviate: corpus %s: set the life of %d nodes: %w", corpus, len(ids), err)
@@ -35,25 +35,25 @@ func (s *Store) SetLife(ctx context.Context, corpus string, ids []tree.ID, born,
 	return nil
 }
 
-// patch sets properties of objects, and passes over those that don't exist.
-func (s *Store) patch(ctx context.Context, c *collection, ids []tree.ID, properties map[string]any) error {
+// patch sets properties of objects, those of ids[i] to properties(i), and passes over objects that don't exist.
+func (s *Store) patch(ctx context.Context, c *collection, ids []tree.ID, properties func(i int) map[string]any) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	work := make(chan tree.ID)
+	work := make(chan int)
 	var wg sync.WaitGroup
 	for range min(patchers, len(ids)) {
 		wg.Go(func() {
-			for id := range work {
-				if err := s.patchOne(ctx, c, id, properties); err != nil {
-					cancel(fmt.Errorf("node %s: %w", id, err))
+			for i := range work {
+				if err := s.patchOne(ctx, c, ids[i], properties(i)); err != nil {
+					cancel(fmt.Errorf("node %s: %w", ids[i], err))
 				}
 			}
 		})
 	}
 feed:
-	for _, id := range ids {
+	for i := range ids {
 		select {
-		case work <- id:
+		case work <- i:
 		case <-ctx.Done():
 			break feed
 		}

@@ -35,6 +35,7 @@ const (
 	propFormed     = "raptor_formed_tokens"
 	propWords      = "words"
 	propUntrimmed  = "untrimmed"
+	propWordsMark  = "_words_2"    // its number is word.Version
 	propChunkLevel = "chunk_level" // of helix
 	propRaptor     = "raptor"
 	propHelixKids  = "children"
@@ -71,6 +72,8 @@ var columns = []column{
 	{name: propUnseen, dataType: "int"},
 	{name: propFormed, dataType: "int"},
 	{name: propWords, dataType: "text", tokenization: "whitespace", search: true, with: onDemand},
+	// A mark, never set: the property words of all nodes is as this version's rules make it; see currentWords.
+	{name: propWordsMark, dataType: "boolean", with: onDemand},
 	// A mark, never set: some key of the corpus begins or ends with white space, which the index of keys leaves out.
 	{name: propUntrimmed, dataType: "boolean", with: onDemand},
 	{name: propChunkLevel, dataType: "text", tokenization: "field", filter: true, with: Helix},
@@ -268,7 +271,7 @@ func (s *Store) create(ctx context.Context, corpus string, width int) (*collecti
 		},
 	}
 	for _, col := range columns {
-		if col.with == "" || s.cfg.compat(col.with) {
+		if col.with == "" || s.cfg.compat(col.with) || col.name == propWordsMark {
 			class.Properties = append(class.Properties, col.property())
 		}
 	}

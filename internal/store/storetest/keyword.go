@@ -45,6 +45,47 @@ var keywordTests = []contractTest{
 		s.finds("example", "e-mail: a@example.com")
 		s.finds("fullWIDTH", "ＦＵＬＬｗｉｄｔｈ")
 	}},
+	{"C12InvisibleCharactersMarksAndCase", func(s *suite) {
+		cafe, hidden, arabic := "café Müller", "ca\u00adfe\u0301 and zero\u200bwidth", "شَمْس"
+		s.putTexts(cafe, hidden, arabic, "other")
+		for _, query := range []string{"cafe", "CAFÉ", "cafe\u0301", "ca\u00adfé"} {
+			s.finds(query, cafe, hidden)
+		}
+		for _, query := range []string{"muller", "Müller", "MU\u0308LLER"} {
+			s.finds(query, cafe)
+		}
+		s.finds("zerowidth", hidden)
+		s.finds("شمس", arabic)
+		s.finds("شَمْس", arabic)
+		s.same("best hit of both", s.keyword("cafe muller", 1, store.AnyLevel()), []string{cafe})
+	}},
+	{"C13NamesWithSigns", func(s *suite) {
+		texts := map[string]string{
+			"C++": "written in C++", "C#": "or rather C#.", "F#": "and F# too", ".NET": "the .NET runtime", "v1.2.10": "since v1.2.10",
+			"ERR_CONN_RESET": "fails with ERR_CONN_RESET", "0x80070005": "code 0x80070005", "max_retry_count": "set max_retry_count",
+			"R&D": "spent on R&D",
+		}
+		var all []string
+		for _, text := range texts {
+			all = append(all, text)
+		}
+		s.putTexts(append(all, "plain C", "an err or a retry")...)
+		for name, text := range texts {
+			for _, query := range []string{name, strings.ToLower(name)} {
+				s.same("best hit of "+query, s.keyword(query, 1, store.AnyLevel()), []string{text})
+			}
+		}
+		for _, alone := range []string{"C++", "C#", "F#", ".NET", "0x80070005"} {
+			s.finds(alone, texts[alone])
+		}
+		for part, name := range map[string]string{
+			"net": ".NET", "1.2.10": "v1.2.10", "v1": "v1.2.10", "conn": "ERR_CONN_RESET", "80070005": "0x80070005", "max": "max_retry_count",
+		} {
+			s.finds(part, texts[name])
+		}
+		s.finds("retry", texts["max_retry_count"], "an err or a retry")
+		s.finds("c", "plain C", texts["C++"], texts["C#"])
+	}},
 	{"RareWordBesideACommonOne", func(s *suite) {
 		var nodes []tree.Node
 		for i, text := range numbered("leaf %d", 5000) {

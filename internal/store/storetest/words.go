@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"math"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -22,7 +23,7 @@ func bm25(texts []string, query string) []float64 {
 	mean := 0.0
 	for i, text := range texts {
 		counts[i] = map[string]int{}
-		for _, w := range words(text) {
+		for _, w := range words(text, false) {
 			counts[i][w]++
 			lengths[i]++
 		}
@@ -30,7 +31,7 @@ func bm25(texts []string, query string) []float64 {
 	}
 	scores := make([]float64, len(texts))
 	seen := map[string]bool{}
-	for _, w := range words(query) {
+	for _, w := range words(query, true) {
 		if seen[w] {
 			continue
 		}
@@ -56,10 +57,38 @@ var unspaced = []*unicode.RangeTable{
 	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
 }
 
-// words returns the words of a text, in lower case: runs of letters and digits; of scripts without spaces, every
+// unseen are characters that take no part in comparing words, and marks that a reader may leave out.
+var unseen = regexp.MustCompile(`[\p{Cf}\x{0300}-\x{036f}\x{0591}-\x{05c7}\x{0640}\x{064b}-\x{065f}\x{fe00}-\x{fe0f}]`)
+
+// Names are words of their own beside the runs of letters and digits in them: whole by a sign or a dot in front, tied by dots, lines
+// or "and" signs. A query for one of the first two doesn't ask for its letters.
+var (
+	signed  = regexp.MustCompile(`[\pL\pN]*\pL[\pL\pN]*(?:\+\+|[+#])`)
+	dotted  = regexp.MustCompile(`(?:^|[^\pL\pN.])(\.\pL[\pL\pN]*)`)
+	tied    = regexp.MustCompile(`[\pL\pN]+(?:[._&][\pL\pN]+)+`)
+	version = regexp.MustCompile(`\bv([0-9]+(?:\.[0-9]+)+)`)
+	hex     = regexp.MustCompile(`\b0x([0-9a-f]+)\b`)
+	ending  = regexp.MustCompile(`[\pL\pN](\.\pL[\pL\pN]+)`)
+)
+
+// words returns the words of a text, in lower case: runs of letters and digits; names as they are; of scripts without spaces, every
 // character by itself.
-func words(text string) []string {
+func words(text string, query bool) []string {
+	text = norm.NFKD.String(unseen.ReplaceAllString(text, ""))
+	text = norm.NFC.String(unseen.ReplaceAllString(cases.Fold().String(text), ""))
 	var all []string
+	names := []*regexp.Regexp{tied, version, hex}
+	if !query {
+		names = append(names, ending)
+	}
+	for _, re := range append(names, signed, dotted) {
+		for _, m := range re.FindAllStringSubmatch(text, -1) {
+			all = append(all, m[len(m)-1])
+		}
+	}
+	if query {
+		text = dotted.ReplaceAllString(signed.ReplaceAllString(text, " "), " ")
+	}
 	var word strings.Builder
 	flush := func() {
 		if word.Len() > 0 {
@@ -67,7 +96,7 @@ func words(text string) []string {
 			word.Reset()
 		}
 	}
-	for _, r := range cases.Fold().String(norm.NFKC.String(text)) {
+	for _, r := range text {
 		switch {
 		case unicode.In(r, unspaced...):
 			flush()
