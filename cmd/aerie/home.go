@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/aerie-rag/aerie/cmd/internal/wire"
 	"github.com/aerie-rag/aerie/internal/audit"
@@ -60,6 +61,11 @@ func (c *cli) openAt(base string) (*home, error) {
 		return nil, err
 	}
 	cfg.Place, cfg.Exclusive, cfg.Ingest.Base = h.where(), !places.Fleet, base
+	if places.Fleet {
+		cfg.Holder = h.holder() + "/documents"
+	} else {
+		cfg.Holder, cfg.Lock, cfg.Turn = embedded, places.LockDocuments, localTurnWait
+	}
 	cfg.Ingest.Progress = func(p ingest.Progress) { h.ingested(p) }
 	if path := c.cfg.Server.AuditLog; path != "" {
 		if h.audit, err = audit.Open(path, c.log); err != nil {
@@ -71,6 +77,9 @@ func (c *cli) openAt(base string) (*home, error) {
 	h.Service = service.New(cfg, deps)
 	return h, nil
 }
+
+// localTurnWait is how long a command waits for another one that changes the same corpus: somebody sits before it, and may end it.
+const localTurnWait = 10 * time.Minute
 
 func (h *home) close() {
 	if h.Service != nil {

@@ -74,7 +74,7 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	if err != nil {
 		return err
 	}
-	cfg.Place, deps.Audit = "the fleet's store", auditor
+	cfg.Place, cfg.Holder, cfg.LeaseTTL, deps.Audit = "the fleet's store", d.Holder+"/documents", d.Config.Server.Lease, auditor
 	svc := service.New(cfg, deps)
 	web := server.New(server.Config{
 		Token: d.Config.Server.Token.Reveal(), Tokens: tokens, Version: version, Observe: d.Telemetry.Request, Audit: auditor, Log: d.Log,

@@ -137,8 +137,13 @@ func (r *run) start(record *levels.Corpus, req Request, d levels.Decision) (Repo
 	if d.Due {
 		why += ": " + d.Why
 	}
+	var version int64
+	if r.state != nil {
+		version = r.state.Version
+	}
 	r.state = &levels.State{
-		Corpus: r.cfg.Corpus, Build: newBuildID(now), Generation: record.Generation + 1, Recipe: r.cfg.Recipe,
+		Version: version,
+		Corpus:  r.cfg.Corpus, Build: newBuildID(now), Generation: record.Generation + 1, Recipe: r.cfg.Recipe,
 		Config: r.configDigest(), Settings: r.cfg.Settings, Trigger: why, MaxDepth: r.cfg.MaxDepth, Status: levels.Running, Started: now,
 		From: r.from(record, req), Stale: r.cfg.Stale, Key: r.req.Key, MaxTokens: r.req.MaxTokens, MaxCost: r.req.MaxCost,
 	}
@@ -327,8 +332,9 @@ func (r *run) step(e levels.Event) (levels.Ready, error) {
 }
 
 func (r *run) save(ctx context.Context) error {
-	lease := r.currentLease()
+	lease := r.hold.Lease()
 	r.state.Epoch, r.state.Updated = lease.Epoch, time.Now()
+	r.state.Version++
 	if err := r.deps.Builds.Save(ctx, lease, r.state); err != nil {
 		return fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}

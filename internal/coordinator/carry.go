@@ -72,7 +72,7 @@ func (r *run) carryPage(plan *levels.Plan, clusters []*levels.Cluster) error {
 		n.Children = slices.SortedFunc(slices.Values(c.Children), tree.ID.Compare)
 		n.Born, n.Died = plan.Generation, tree.Alive
 	}
-	if err := r.deps.Store.Put(r.ctx, r.cfg.Corpus, nodes); err != nil {
+	if err := r.nodes.Put(r.ctx, r.cfg.Corpus, nodes); err != nil {
 		return fmt.Errorf("coordinator: carrying level %d: %w", plan.Level, err)
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/clustering"
+	"github.com/aerie-rag/aerie/internal/fence"
 	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/queue"
@@ -54,6 +55,9 @@ type Config struct {
 	LeaseTTL time.Duration
 	// Poll is how often the barrier is read when no hint comes. 0 means 500 ms.
 	Poll time.Duration
+	// Still is how long a level may stand without any task being settled before it is compared with the facts again; each time that
+	// nothing was missing, and nothing moves, twice as long as before, up to 5 minutes. 0 means 20 s.
+	Still time.Duration
 	// Buried is the share of a level's tasks that may be buried and the level sealed all the same, 0 to 1.
 	Buried float64
 	// Price is what the summaries' model costs; nil when that is not known.
@@ -120,7 +124,10 @@ func New(cfg Config, deps Deps) (*Coordinator, error) {
 		return nil, err
 	}
 	if cfg.LeaseTTL == 0 {
-		cfg.LeaseTTL = 15 * time.Second
+		cfg.LeaseTTL = fence.DefaultTTL
+	}
+	if cfg.Still == 0 {
+		cfg.Still = 20 * time.Second
 	}
 	if cfg.Poll == 0 {
 		cfg.Poll = 500 * time.Millisecond

@@ -4,22 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/fence"
 	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/store"
 )
 
 // run is one holding of the lease.
 type run struct {
 	*Coordinator
-	// ctx ends when the caller's does or the lease is lost. It lives as long as the call of Build that made it.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	beat   sync.WaitGroup
-
-	leaseMu sync.Mutex
-	lease   levels.Lease
+	// ctx ends when the caller's does or the lease is lost. It lives as long as the call that made it.
+	ctx  context.Context
+	hold *fence.Hold
+	// nodes is the store, with writes only while the lease is held.
+	nodes store.Store
 
 	state   *levels.State
 	lineage *lineage
@@ -41,59 +40,40 @@ func (c *Coordinator) acquire(ctx context.Context) (*run, error) {
 	case !errors.Is(err, levels.ErrNotFound):
 		return nil, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
 	}
-	lease, err := c.deps.Builds.Acquire(ctx, c.cfg.Corpus, levels.RightBuild, c.cfg.Holder, c.cfg.LeaseTTL, floor)
+	hold, err := fence.Take(ctx, c.deps.Builds, fence.Config{
+		Corpus: c.cfg.Corpus, Right: levels.RightBuild, Holder: c.cfg.Holder, TTL: c.cfg.LeaseTTL, Floor: floor, Log: c.deps.Log,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
 	}
-	r := &run{Coordinator: c, lease: lease}
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	r.beat.Go(r.renew)
 	c.deps.Observer.Lease(c.cfg.Corpus, LeaseTaken)
-	return r, nil
+	return &run{Coordinator: c, ctx: hold.Context(), hold: hold, nodes: hold.Store(c.deps.Store)}, nil
 }
 
-// renew keeps the lease until ctx ends. A lease that can't be renewed in time ends ctx: whoever is fenced off must
-// stop.
-func (r *run) renew() {
-	tick := time.NewTicker(r.cfg.LeaseTTL / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-r.ctx.Done():
-			return
-		case <-tick.C:
-		}
-		lease, err := r.deps.Builds.Renew(r.ctx, r.currentLease(), r.cfg.LeaseTTL)
-		switch {
-		case err == nil:
-			r.leaseMu.Lock()
-			r.lease = lease
-			r.leaseMu.Unlock()
-		case r.ctx.Err() != nil:
-		case errors.Is(err, levels.ErrFenced), time.Now().After(r.currentLease().Until):
-			r.deps.Observer.Lease(r.cfg.Corpus, LeaseLost)
-			r.cancel(fmt.Errorf("the lease is lost: %w", err))
-		default:
-			r.deps.Log.Warn("the lease was not renewed, trying again", "corpus", r.cfg.Corpus, "error", err)
-		}
+// Alone calls change while no build of the corpus can run nor begin; levels.ErrHeld if one runs. nodes is the store, with writes
+// only while that is so.
+func (c *Coordinator) Alone(ctx context.Context, change func(ctx context.Context, nodes store.Store) error) error {
+	r, err := c.acquire(ctx)
+	if err != nil {
+		return err
 	}
-}
-
-func (r *run) currentLease() levels.Lease {
-	r.leaseMu.Lock()
-	defer r.leaseMu.Unlock()
-	return r.lease
+	defer r.release()
+	return change(r.ctx, r.nodes)
 }
 
 func (r *run) release() {
-	r.cancel(nil)
-	r.beat.Wait()
+	if r.hold.Lost() != nil {
+		r.deps.Observer.Lease(r.cfg.Corpus, LeaseLost)
+	}
 	defer r.deps.Observer.Lease(r.cfg.Corpus, LeaseReleased)
-	ctx, cancel := settling(r.ctx)
-	defer cancel()
-	if err := r.deps.Builds.Release(ctx, r.currentLease()); err != nil {
+	if err := r.hold.Release(); err != nil {
 		r.deps.Log.Warn("the lease was not released and will run out", "corpus", r.cfg.Corpus, "error", err)
 	}
+}
+
+// fenced makes one change that only the holder of the lease may make.
+func (r *run) fenced(ctx context.Context, change func(ctx context.Context) error) error {
+	return r.hold.Do(ctx, change)
 }
 
 // settling returns a context for the last writes of a run whose own has ended.

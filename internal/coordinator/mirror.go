@@ -37,10 +37,15 @@ func (m MirroredCorpora) restore(ctx context.Context, name string) error {
 	return m.Corpora.Update(ctx, name, func(record *levels.Corpus) error {
 		if blank(record) { // else another process has restored it, or a writer has begun it anew
 			*record = *saved
+			record.Version += lostVersions
 		}
 		return nil
 	})
 }
+
+// lostVersions is more than the number of changes that may have been made to a record since its copy was: a copy of one of those
+// that is still on its way must not take the place of newer ones.
+const lostVersions = 1000
 
 // blank reports whether nothing has been written to a record.
 func blank(record *levels.Corpus) bool {
@@ -55,6 +60,7 @@ func (m MirroredCorpora) Update(ctx context.Context, name string, change func(*l
 	var updated levels.Corpus
 	err := m.Corpora.Update(ctx, name, func(record *levels.Corpus) error {
 		err := change(record)
+		record.Version++
 		updated = *record
 		return err
 	})

@@ -47,6 +47,11 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 	var baseline levels.Baseline
 	in, err := func() (*rows, error) {
 		if level > 1 {
+			if below, err := r.plan(level - 1); err != nil {
+				return nil, err
+			} else if err := r.repair(below); err != nil {
+				return nil, err
+			}
 			return r.summaryRows(level - 1)
 		}
 		// Read before the leaves: what comes later counts as growth, and at worst once too often.
@@ -78,7 +83,7 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 		return levels.NoLevel{Level: level, Why: stopped, Baseline: baseline}, nil
 	}
 	plan := r.freeze(level, from, groups)
-	if err := r.deps.Plans.PutPlan(r.ctx, plan); err != nil {
+	if err := r.fenced(r.ctx, func(ctx context.Context) error { return r.deps.Plans.PutPlan(ctx, plan) }); err != nil {
 		return nil, fmt.Errorf("coordinator: plan of level %d: %w", level, err)
 	}
 	made = plan

@@ -25,13 +25,18 @@ func (r *run) of(level int) tree.Level {
 // finishes between the readings then shows up in one of them at least; the other order would invent missing ones,
 // which is harmless but costs look-ups.
 func (r *run) publishLevel(level int) (levels.Event, error) {
+	if _, err := r.publish(level); err != nil {
+		return lostOr(err)
+	}
+	return levels.LevelPublished{Level: level}, nil
+}
+
+// publish is publishLevel that returns how many tasks were nowhere and are queued now. The error is a *planLost if there is
+// nothing to compare with.
+func (r *run) publish(level int) (int, error) {
 	plan, err := r.plan(level)
 	if err != nil {
-		var lost *planLost
-		if errors.As(err, &lost) {
-			return levels.PlanLost{Level: level}, nil
-		}
-		return nil, err
+		return 0, err
 	}
 	r.setDoing(fmt.Sprintf("publishing %d tasks of level %d", len(plan.Clusters), level))
 	defer r.setDoing("")
@@ -40,24 +45,24 @@ func (r *run) publishLevel(level int) (levels.Event, error) {
 		l.Started = began
 	}
 	if err := r.deps.Barrier.Open(r.ctx, r.of(level), plan.Digest, len(plan.Clusters)); err != nil {
-		return nil, fmt.Errorf("coordinator: level %d: %w", level, err)
+		return 0, fmt.Errorf("coordinator: level %d: %w", level, err)
 	}
 	if err := r.carry(plan); err != nil {
-		return lostOr(err)
+		return 0, err
 	}
 	queued, err := r.deps.Queue.Queued(r.ctx, r.of(level))
 	if err != nil {
-		return nil, fmt.Errorf("coordinator: level %d: %w", level, err)
+		return 0, fmt.Errorf("coordinator: level %d: %w", level, err)
 	}
 	settled := make(map[tree.ID]bool, len(plan.Clusters))
 	for _, id := range queued {
 		settled[id] = true
 	}
 	if err := r.markDone(plan, settled); err != nil {
-		return nil, err
+		return 0, err
 	}
 	if err := r.markDead(plan, settled); err != nil {
-		return nil, err
+		return 0, err
 	}
 	var missing []queue.Task
 	for position, c := range plan.Clusters {
@@ -65,11 +70,11 @@ func (r *run) publishLevel(level int) (levels.Event, error) {
 			missing = append(missing, taskOf(plan, position))
 		}
 	}
-	if err := r.deps.Queue.Publish(r.ctx, missing); err != nil {
-		return nil, fmt.Errorf("coordinator: publishing level %d: %w", level, err)
+	if err := r.fenced(r.ctx, func(ctx context.Context) error { return r.deps.Queue.Publish(ctx, missing) }); err != nil {
+		return 0, fmt.Errorf("coordinator: publishing level %d: %w", level, err)
 	}
 	r.deps.Observer.Published(plan, len(missing), time.Since(began))
-	return levels.LevelPublished{Level: level}, nil
+	return len(missing), nil
 }
 
 func taskOf(plan *levels.Plan, position int) queue.Task {
@@ -175,8 +180,10 @@ func (r *run) markDead(plan *levels.Plan, settled map[tree.ID]bool) error {
 	return nil
 }
 
-// awaitLevel waits until every task of the level is done or dead.
+// awaitLevel waits until every task of the level is done or dead. Whenever nothing moves for a while it compares the level with the
+// facts again: tasks may be lost from the queue, and marks from the barrier, while everybody waits for them.
 func (r *run) awaitLevel(level int) (levels.Event, error) {
+	still := stillness{least: r.cfg.Still}
 	tick := time.NewTicker(r.cfg.Poll)
 	defer tick.Stop()
 	for {
@@ -201,6 +208,11 @@ func (r *run) awaitLevel(level int) (levels.Event, error) {
 		}
 		if _, err := r.state.Step(event); err != nil { // counts for people; saved with the next transition
 			return nil, err
+		}
+		if still.since(event.Count, time.Now()) {
+			if err := r.reconcile(level); err != nil {
+				return nil, err
+			}
 		}
 		select {
 		case <-r.ctx.Done():
@@ -269,6 +281,10 @@ func (r *run) publishTree() (levels.Event, error) {
 	keep := make(map[tree.ID]bool)
 	for level := 1; level <= r.state.Deepest(); level++ {
 		plan, err := r.plan(level)
+		if err == nil {
+			// Whatever was lost since the level was sealed: readers get the whole tree or the one before.
+			err = r.repair(plan)
+		}
 		var lost *planLost
 		if errors.As(err, &lost) {
 			return levels.PlanLost{Level: level}, nil
@@ -283,32 +299,39 @@ func (r *run) publishTree() (levels.Event, error) {
 	if err := r.setLives(keep); err != nil {
 		return nil, err
 	}
-	var published levels.Corpus
-	err := r.deps.Corpora.Update(r.ctx, r.cfg.Corpus, func(record *levels.Corpus) error {
-		if record.Epoch > r.state.Epoch {
-			return levels.ErrFenced
-		}
-		if record.Generation != r.state.Generation { // else it was killed right after
-			record.Full = r.fullBuild(record)
-		}
-		record.Coherence = r.state.Coherence
-		baseline := r.state.Baseline
-		record.Generation, record.Baseline, record.Epoch = r.state.Generation, &baseline, r.state.Epoch
-		record.StoppedBecause = r.state.StoppedBecause
-		record.Settings = &levels.Settings{
-			Scope: r.cfg.Rule.Scope, KeepLeaves: r.cfg.Rule.KeepLeaves, Recipe: r.cfg.Recipe,
-			Mode: string(r.cfg.Clustering.Mode), All: r.cfg.Settings,
-		}
-		published = *record
-		return nil
-	})
-	if err == nil {
-		err = r.deps.Plans.PutTree(r.ctx, &published)
-	}
-	if err != nil {
+	if err := r.switchGeneration(); err != nil {
 		return nil, fmt.Errorf("coordinator: publishing generation %d: %w", r.state.Generation, err)
 	}
 	return levels.TreePublished{}, nil
+}
+
+// switchGeneration lets readers see the new tree. It is refused to a coordinator that another one has followed.
+func (r *run) switchGeneration() error {
+	var published levels.Corpus
+	return r.fenced(r.ctx, func(ctx context.Context) error {
+		err := r.deps.Corpora.Update(ctx, r.cfg.Corpus, func(record *levels.Corpus) error {
+			if record.Epoch > r.state.Epoch {
+				return levels.ErrFenced
+			}
+			if record.Generation != r.state.Generation { // else it was killed right after
+				record.Full = r.fullBuild(record)
+			}
+			record.Coherence = r.state.Coherence
+			baseline := r.state.Baseline
+			record.Generation, record.Baseline, record.Epoch = r.state.Generation, &baseline, r.state.Epoch
+			record.StoppedBecause = r.state.StoppedBecause
+			record.Settings = &levels.Settings{
+				Scope: r.cfg.Rule.Scope, KeepLeaves: r.cfg.Rule.KeepLeaves, Recipe: r.cfg.Recipe,
+				Mode: string(r.cfg.Clustering.Mode), All: r.cfg.Settings,
+			}
+			published = *record
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return r.deps.Plans.PutTree(ctx, &published)
+	})
 }
 
 // setLives gives every summary the life that the new generation means for it.
@@ -334,52 +357,10 @@ func (r *run) setLives(keep map[tree.ID]bool) error {
 	}
 	for life, ids := range changes { // in any order: the sets are disjoint
 		for chunk := range slices.Chunk(ids, page) {
-			if err := r.deps.Store.SetLife(r.ctx, r.cfg.Corpus, chunk, life.born, life.died); err != nil {
+			if err := r.nodes.SetLife(r.ctx, r.cfg.Corpus, chunk, life.born, life.died); err != nil {
 				return fmt.Errorf("coordinator: publishing generation %d: %w", next, err)
 			}
 		}
 	}
 	return nil
-}
-
-// collect removes what no reader can see any more, and the work of the build that has ended.
-func (r *run) collect(ctx context.Context) error {
-	if err := r.dropWork(ctx); err != nil {
-		return err
-	}
-	_, err := r.GC(ctx)
-	return err
-}
-
-// GC deletes the nodes that no generation from the current one on can see: dropped summaries, deleted leaves, and
-// summaries of builds that were given up. Those of a build that can still go on stay. It must not run beside a build
-// of the corpus. It returns how many nodes it removed.
-func (c *Coordinator) GC(ctx context.Context) (int, error) {
-	record, _, err := c.corpus(ctx)
-	if err != nil {
-		return 0, err
-	}
-	state, err := c.deps.Builds.Load(ctx, c.cfg.Corpus)
-	if err != nil && !errors.Is(err, levels.ErrNotFound) {
-		return 0, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
-	}
-	unfinished := state != nil && state.Resumable()
-	var dead []tree.ID
-	err = c.deps.Store.Each(ctx, c.cfg.Corpus, store.AnyLevel(), store.Fields{}, func(n *tree.Node) error {
-		unborn := n.Born > record.Generation && n.Died > n.Born
-		needed := unfinished && (unborn || n.IsLeaf())
-		if !n.VisibleAt(record.Generation) && !needed {
-			dead = append(dead, n.ID)
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
-	}
-	for chunk := range slices.Chunk(dead, page) {
-		if err := c.deps.Store.Delete(ctx, c.cfg.Corpus, chunk); err != nil {
-			return 0, fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
-		}
-	}
-	return len(dead), nil
 }

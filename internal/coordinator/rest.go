@@ -114,8 +114,12 @@ func (r *run) abandon(cause levels.Cause, why string) error {
 	return r.dropWork(r.ctx)
 }
 
-// Cancel ends the newest build for good at a person's wish, if it rests and could go on. The error is levels.ErrHeld if it is running somewhere.
-func (c *Coordinator) Cancel(ctx context.Context) error {
+// ErrMoved: the build that was meant isn't the newest any more.
+var ErrMoved = errors.New("another build has taken its place")
+
+// Cancel ends a build for good at a person's wish, if it is the newest, rests and could go on. The error is levels.ErrHeld if it is running somewhere,
+// and ErrMoved if a newer one is there.
+func (c *Coordinator) Cancel(ctx context.Context, build string) error {
 	r, err := c.acquire(ctx)
 	if err != nil {
 		return err
@@ -128,19 +132,25 @@ func (c *Coordinator) Cancel(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("coordinator: corpus %s: %w", c.cfg.Corpus, err)
 	}
+	if r.state.Build != build {
+		return fmt.Errorf("coordinator: build %s: %w: %s", build, ErrMoved, r.state.Build)
+	}
 	return r.abandon(levels.CauseAsked, "asked for")
 }
 
 // dropWork removes what a build that is over leaves behind: tasks, barriers, plans.
 func (r *run) dropWork(ctx context.Context) error {
 	corpus, build := r.state.Corpus, r.state.Build
-	if err := r.deps.Queue.Purge(ctx, corpus, build); err != nil {
-		return fmt.Errorf("coordinator: build %s: %w", build, err)
-	}
-	if err := r.deps.Barrier.Drop(ctx, corpus, build); err != nil {
-		return fmt.Errorf("coordinator: build %s: %w", build, err)
-	}
-	if err := r.deps.Plans.DropPlans(ctx, corpus, build); err != nil {
+	err := r.fenced(ctx, func(ctx context.Context) error {
+		if err := r.deps.Queue.Purge(ctx, corpus, build); err != nil {
+			return err
+		}
+		if err := r.deps.Barrier.Drop(ctx, corpus, build); err != nil {
+			return err
+		}
+		return r.deps.Plans.DropPlans(ctx, corpus, build)
+	})
+	if err != nil {
 		return fmt.Errorf("coordinator: build %s: %w", build, err)
 	}
 	return nil

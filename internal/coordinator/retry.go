@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/aerie-rag/aerie/internal/levels"
@@ -43,7 +44,7 @@ func (r *run) retry(record *levels.Corpus, d levels.Decision) (Report, error) {
 		return r.nothingToDo(record, why), nil
 	}
 	// The dead first: when this is cut short, the reconciliation at the next start clears the marks.
-	if err := r.deps.Queue.Exhume(r.ctx, tasks); err != nil {
+	if err := r.fenced(r.ctx, func(ctx context.Context) error { return r.deps.Queue.Exhume(ctx, tasks) }); err != nil {
 		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
 	for _, t := range tasks {

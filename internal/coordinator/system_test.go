@@ -46,6 +46,8 @@ type system struct {
 	grow     *clustering.Config // set: builds grow the tree, with real clustering
 	embedder llm.Embedder
 	stale    float64
+	still    time.Duration
+	around   func(store.Store) store.Store // nil: the nodes as they are
 }
 
 func newSystem(t *testing.T) *system {
@@ -221,7 +223,10 @@ func (p *process) run(ctx context.Context, req coordinator.Request) (coordinator
 	defer cancel()
 	p.kill.die = cancel
 	k := p.kill
-	nodes := &killedStore{p.nodes, k}
+	var nodes store.Store = &killedStore{p.nodes, k}
+	if p.around != nil {
+		nodes = p.around(nodes)
+	}
 	barrier := &killedBarrier{p.records, k}
 	plans := &killedPlans{p.records, k}
 	builds := &killedBuilds{p.records, k}
@@ -229,7 +234,7 @@ func (p *process) run(ctx context.Context, req coordinator.Request) (coordinator
 	journal := &killedJournal{p.journal, k}
 	cfg := coordinator.Config{
 		Corpus: corpusName, Rule: p.rule, MinChunks: 4, MaxDepth: p.depth, Recipe: p.recipe, Buried: p.buried,
-		Holder: fmt.Sprint("process ", holders.Add(1)), Poll: time.Millisecond, LeaseTTL: time.Minute,
+		Holder: fmt.Sprint("process ", holders.Add(1)), Poll: time.Millisecond, LeaseTTL: time.Minute, Still: p.still,
 	}
 	if p.grow != nil {
 		cfg.Incremental, cfg.Stale, cfg.Clustering = true, p.stale, *p.grow

@@ -9,9 +9,14 @@
 //
 // # Removal while a build is open
 //
-// A build reads the leaves that its plan was made from. While one is open, leaves that must go are therefore not deleted but
-// set to Died = [tree.Deleted], which no reader sees; they go when the build has ended. A leaf that comes back before that is
-// set alive again.
+// A build reads the leaves that its plan was made from. Leaves that must go are therefore first set to Died = [tree.Deleted], which
+// no reader sees, and deleted only under the right to builds, which is asked for without waiting ([Config].Erase). Where a build
+// holds it, or is open, they go when the build has ended. A leaf that comes back before that is set alive again.
+//
+// # One at a time
+//
+// Ingest and deletion compare what is stored with what is wanted, so two of a corpus at a time would lose documents. Whoever calls
+// them holds the right to the corpus's documents ([levels.RightDocuments]), and gives a store that writes only while it stands.
 //
 // # Growth
 //

@@ -10,6 +10,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Errors, wrapped with the corpus.
@@ -33,9 +34,9 @@ type Config struct {
 	EmbedCalls int
 	// PutItems is the number of leaves written to the store at once, at least 1; 0 means 512.
 	PutItems int
-	// BuildOpen reports whether a build of the corpus has begun and may go on, so that leaves that go must only be
-	// hidden. Nil means that none ever is.
-	BuildOpen func(ctx context.Context, corpus string) (bool, error)
+	// Erase is given leaves that must go and that no reader sees any more: it deletes them, unless a build may still read them; then
+	// whoever builds does later. Nil means that none ever is built, and they are deleted.
+	Erase func(ctx context.Context, corpus string, ids []tree.ID) error
 	// Progress, if not nil, is told how far the ingest is, once for each batch written. It must be fast.
 	Progress func(Progress)
 }
@@ -60,9 +61,6 @@ func (c Config) withDefaults() Config {
 		if *f.field == 0 {
 			*f.field = f.value
 		}
-	}
-	if c.BuildOpen == nil {
-		c.BuildOpen = func(context.Context, string) (bool, error) { return false, nil }
 	}
 	if c.Progress == nil {
 		c.Progress = func(Progress) {}

@@ -19,14 +19,14 @@ import (
 // removeAtOnce is the number of leaves removed in one call of the store.
 const removeAtOnce = 1000
 
-// remove takes leaves out of the corpus: at once, or out of sight while a build is open that may read them.
+// remove takes leaves out of the corpus: first out of sight, then for good, unless a build may read them.
 func (in *Ingester) remove(ctx context.Context, name string, ids []tree.ID) error {
 	for part := range slices.Chunk(ids, removeAtOnce) {
-		open, err := in.cfg.BuildOpen(ctx, name)
-		if err == nil && open {
-			err = in.store.SetLife(ctx, name, part, 0, tree.Deleted)
-		} else if err == nil {
+		var err error
+		if in.cfg.Erase == nil {
 			err = in.store.Delete(ctx, name, part)
+		} else if err = in.store.SetLife(ctx, name, part, 0, tree.Deleted); err == nil {
+			err = in.cfg.Erase(ctx, name, part)
 		}
 		if err != nil {
 			return fmt.Errorf("ingest: corpus %s: remove leaves: %w", name, err)

@@ -176,6 +176,8 @@ type Corpus struct {
 	Full *FullBuild `json:"full,omitempty"`
 	// Epoch is the newest lease epoch that changed the record; a floor for the next.
 	Epoch int64 `json:"epoch"`
+	// Version counts the changes of a record that has copies: a copy is replaced by newer ones only.
+	Version int64 `json:"version,omitempty"`
 	// Scheduled is the last time of a schedule that was attended to; zero if none was.
 	Scheduled time.Time `json:"scheduled,omitzero"`
 }
@@ -204,13 +206,15 @@ type Plans interface {
 	Plan(ctx context.Context, level tree.Level) (*Plan, error)
 	// DropPlans removes the plans of a build.
 	DropPlans(ctx context.Context, corpus, build string) error
-	// PutTree keeps a copy of a corpus's record.
+	// PutTree keeps a copy of a corpus's record, unless the copy that is there has a greater Version: writers are not always as
+	// quick as those that come after them.
 	PutTree(ctx context.Context, c *Corpus) error
 	// Tree returns the copy; ErrNotFound if there is none.
 	Tree(ctx context.Context, corpus string) (*Corpus, error)
 	// Trees returns the names of the corpora that have a copy, ascending.
 	Trees(ctx context.Context) ([]string, error)
-	// PutState keeps a copy of a build's state, in the place of that of the corpus's build before.
+	// PutState keeps a copy of a build's state, in the place of that of the corpus's build before, unless the copy that is there is
+	// newer ([State.Newer]).
 	PutState(ctx context.Context, s *State) error
 	// State returns the copy of the state of the corpus's newest build; ErrNotFound if there is none.
 	State(ctx context.Context, corpus string) (*State, error)

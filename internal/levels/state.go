@@ -41,6 +41,8 @@ type Level struct {
 	Done    int        `json:"done"`
 	Dead    int        `json:"dead"`
 	Usage   tree.Usage `json:"usage"`
+	// Missing counts the tasks that were found nowhere, neither done nor queued nor buried, and queued again.
+	Missing int `json:"missing,omitempty"`
 	// Largest and Tokens are the tokens of the largest cluster and of all clusters; Members counts children, one
 	// in two clusters twice.
 	Largest int `json:"largest"`
@@ -90,7 +92,10 @@ type State struct {
 	Buried      []Burial       `json:"buried,omitempty"`       // at most 1,000
 	BuriedCount map[string]int `json:"buried_count,omitempty"` // all, by cause
 
+	// Epoch is that of the lease under which the state was saved, and Version counts the corpus's saves under it: a copy of the state
+	// is replaced by newer ones only.
 	Epoch   int64     `json:"epoch"`
+	Version int64     `json:"version,omitempty"`
 	Started time.Time `json:"started"`
 	Updated time.Time `json:"updated"`
 }
@@ -113,4 +118,12 @@ func (s *State) Resumable() bool {
 		return true
 	}
 	return false
+}
+
+// Newer reports whether the state was saved after another one of the same corpus.
+func (s *State) Newer(than *State) bool {
+	if s.Epoch != than.Epoch {
+		return s.Epoch > than.Epoch
+	}
+	return s.Version > than.Version
 }

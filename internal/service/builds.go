@@ -396,7 +396,10 @@ func (s *Service) Stop(ctx context.Context, corpus, build string, cancel bool) (
 	case cancel:
 		var coord *coordinator.Coordinator
 		if coord, err = s.deps.Builder.Coordinator(ctx, corpus); err == nil {
-			err = coord.Cancel(ctx)
+			err = coord.Cancel(ctx, build)
+			if errors.Is(err, coordinator.ErrMoved) || errors.Is(err, levels.ErrHeld) {
+				err = api.Conflictf("aerie status shows what is so now", "build %s was not cancelled: %w", build, err)
+			}
 		}
 	}
 	if err != nil {
@@ -444,5 +447,8 @@ func (s *Service) Collect(ctx context.Context, corpus string) (c api.Collected, 
 		return api.Collected{}, err
 	}
 	removed, err := coord.GC(ctx)
+	if errors.Is(err, levels.ErrHeld) {
+		err = api.Conflictf("aerie status looks at it; wait until it rests, or pause it", "corpus %s is being built", corpus)
+	}
 	return api.Collected{Corpus: record.Name, Removed: removed}, err
 }

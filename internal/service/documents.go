@@ -4,18 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/fence"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // turnOfAChange is how long a change of documents waits for its turn.
 const turnOfAChange = 30 * time.Second
 
-// gate lets one change of a corpus's documents through at a time: the next waits, for a while.
+// gate lets one caller through at a time; the next waits.
 func (s *Service) gate(ctx context.Context, corpus string) (leave func(), err error) {
 	s.mu.Lock()
 	g := s.gates[corpus]
@@ -24,22 +28,103 @@ func (s *Service) gate(ctx context.Context, corpus string) (leave func(), err er
 		s.gates[corpus] = g
 	}
 	s.mu.Unlock()
-	patience := time.NewTimer(s.cfg.Turn)
-	defer patience.Stop()
 	select {
 	case g <- struct{}{}:
 		return func() { <-g }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-patience.C:
-		return nil, api.Conflictf("ask again when it has ended", "documents of %s are being changed by somebody else, and were still after %s", corpus, s.cfg.Turn)
 	}
 }
 
-func (s *Service) ingester() (*ingest.Ingester, error) {
+// turn takes the right to a corpus's documents, after those who have it now: of this process, of the machine, of the fleet. It waits
+// for a while only, since nobody knows how long another one takes.
+func (s *Service) turn(ctx context.Context, corpus string) (*turn, error) {
+	wait := s.cfg.Turn
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	leave, err := s.gate(waiting, corpus)
+	if err != nil {
+		return nil, s.late(ctx, corpus, wait, err)
+	}
+	t := &turn{leave: leave}
+	if s.cfg.Lock != nil {
+		unlock, err := s.cfg.Lock(waiting, corpus)
+		if err != nil {
+			leave()
+			return nil, s.late(ctx, corpus, wait, err)
+		}
+		t.leave = func() { unlock(); leave() }
+	}
+	left := wait
+	if deadline, ok := waiting.Deadline(); ok {
+		left = time.Until(deadline)
+	}
+	t.Hold, err = fence.TakeWithin(ctx, left, s.deps.Builds, fence.Config{
+		Corpus: corpus, Right: levels.RightDocuments, Holder: s.cfg.Holder, TTL: s.cfg.LeaseTTL, Log: s.deps.Log,
+	})
+	if err != nil {
+		t.leave()
+		return nil, s.late(ctx, corpus, wait, err)
+	}
+	return t, nil
+}
+
+// late is the error of a turn that did not come.
+func (s *Service) late(ctx context.Context, corpus string, wait time.Duration, err error) error {
+	if ctx.Err() != nil || !errors.Is(err, levels.ErrHeld) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return api.Conflictf("ask again when it has ended", "documents of %s are being changed by somebody else, and were still after %s", corpus, wait)
+}
+
+// turn is the right to a corpus's documents.
+type turn struct {
+	*fence.Hold
+	leave func()
+}
+
+func (t *turn) end(log *slog.Logger) {
+	if err := t.Release(); err != nil {
+		log.Warn("the right to a corpus's documents was not given up and will run out", "error", err)
+	}
+	t.leave()
+}
+
+// outcome is err, or what took the right away from whoever met it.
+func (t *turn) outcome(err error) error {
+	if err == nil {
+		return nil
+	}
+	if lost := t.Lost(); lost != nil {
+		return &api.Error{Err: lost, Hint: "the same again goes on from there", Exit: api.ExitUnreachable, Status: http.StatusServiceUnavailable}
+	}
+	return err
+}
+
+// ingester returns what changes documents, with writes only while the turn lasts.
+func (s *Service) ingester(t *turn) (*ingest.Ingester, error) {
 	cfg := s.cfg.Ingest
-	cfg.BuildOpen = s.buildOpen
-	return ingest.New(cfg, s.deps.Store, s.deps.Corpora, s.deps.Embedder)
+	cfg.Erase = func(ctx context.Context, corpus string, ids []tree.ID) error { return s.erase(ctx, t, corpus, ids) }
+	return ingest.New(cfg, t.Store(s.deps.Store), t.Corpora(s.deps.Corpora), s.deps.Embedder)
+}
+
+// erase deletes leaves that no reader sees any more, unless a build may read those that it was planned with. While one runs it can't
+// be told what that has read: then whoever builds deletes them at the end.
+func (s *Service) erase(ctx context.Context, t *turn, corpus string, ids []tree.ID) error {
+	hold, err := fence.Take(ctx, s.deps.Builds, fence.Config{
+		Corpus: corpus, Right: levels.RightBuild, Holder: s.cfg.Holder + "/erase", TTL: s.cfg.LeaseTTL, Log: s.deps.Log,
+	})
+	if errors.Is(err, levels.ErrHeld) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	open, err := s.buildOpen(ctx, corpus)
+	if err == nil && !open {
+		err = hold.Store(t.Store(s.deps.Store)).Delete(ctx, corpus, ids)
+	}
+	return errors.Join(err, hold.Release())
 }
 
 // buildOpen reports whether a build has begun that still reads the leaves it was planned with.
@@ -65,16 +150,7 @@ func (s *Service) Ingest(ctx context.Context, req ingest.Request) (report ingest
 	if n := req.ChunkTokens; n != 0 && (n < 8 || n > 8192) {
 		return ingest.Report{}, api.Usagef("", "chunk_tokens is %d; it must be from 8 to 8192", n)
 	}
-	in, err := s.ingester()
-	if err != nil {
-		return ingest.Report{}, err
-	}
-	leave, err := s.gate(ctx, req.Corpus)
-	if err != nil {
-		return ingest.Report{}, err
-	}
-	defer leave()
-	return in.Ingest(ctx, req)
+	return s.change(ctx, req.Corpus, func(ctx context.Context, in *ingest.Ingester) (ingest.Report, error) { return in.Ingest(ctx, req) })
 }
 
 // Delete removes documents.
@@ -85,19 +161,28 @@ func (s *Service) Delete(ctx context.Context, corpus string, ids []string) (repo
 	if _, err := s.Record(ctx, corpus); err != nil {
 		return ingest.Report{}, err
 	}
-	in, err := s.ingester()
-	if err != nil {
-		return ingest.Report{}, err
-	}
-	leave, err := s.gate(ctx, corpus)
-	if err != nil {
-		return ingest.Report{}, err
-	}
-	defer leave()
-	return in.Delete(ctx, corpus, ids)
+	return s.change(ctx, corpus, func(ctx context.Context, in *ingest.Ingester) (ingest.Report, error) {
+		return in.Delete(ctx, corpus, ids)
+	})
 }
 
-// DeleteCorpus removes a corpus: first the work of its newest build, so that nothing is left that would write into it.
+// change changes documents when their turn has come.
+func (s *Service) change(ctx context.Context, corpus string, do func(context.Context, *ingest.Ingester) (ingest.Report, error)) (ingest.Report, error) {
+	t, err := s.turn(ctx, corpus)
+	if err != nil {
+		return ingest.Report{}, err
+	}
+	defer t.end(s.deps.Log)
+	in, err := s.ingester(t)
+	if err != nil {
+		return ingest.Report{}, err
+	}
+	report, err := do(t.Context(), in)
+	return report, t.outcome(err)
+}
+
+// DeleteCorpus removes a corpus: first the work of its newest build, so that nothing is left that would write into it. Neither an
+// ingest nor a build can begin meanwhile.
 func (s *Service) DeleteCorpus(ctx context.Context, corpus string) (report ingest.Report, err error) {
 	defer func() {
 		s.changed(ctx, api.Change{Action: "delete-corpus", Corpus: corpus, Counts: counts(report), Err: err})
@@ -105,29 +190,44 @@ func (s *Service) DeleteCorpus(ctx context.Context, corpus string) (report inges
 	if _, err := s.Record(ctx, corpus); err != nil {
 		return ingest.Report{}, err
 	}
-	in, err := s.ingester()
+	t, err := s.turn(ctx, corpus)
 	if err != nil {
 		return ingest.Report{}, err
 	}
-	leave, err := s.gate(ctx, corpus)
-	if err != nil {
-		return ingest.Report{}, err
-	}
-	defer leave()
+	defer t.end(s.deps.Log)
 	if err := s.checkRest(ctx, corpus); err != nil {
 		return ingest.Report{}, err
 	}
 	state, err := s.deps.Builds.Load(ctx, corpus)
-	switch {
-	case errors.Is(err, levels.ErrNotFound):
-	case err != nil:
+	if err != nil && !errors.Is(err, levels.ErrNotFound) {
 		return ingest.Report{}, err
-	default:
-		if err := s.deps.Builder.Purge(ctx, corpus, state.Build); err != nil {
+	}
+	if state == nil { // no build has ever been, and the builder's places may not be there
+		in, err := s.ingester(t)
+		if err != nil {
 			return ingest.Report{}, err
 		}
+		report, err = in.DeleteAll(t.Context(), corpus)
+		return report, t.outcome(err)
 	}
-	return in.DeleteAll(ctx, corpus)
+	if err := s.deps.Builder.Purge(ctx, corpus, state.Build); err != nil {
+		return ingest.Report{}, err
+	}
+	coord, err := s.deps.Builder.Coordinator(ctx, corpus)
+	if err != nil {
+		return ingest.Report{}, err
+	}
+	err = coord.Alone(t.Context(), func(ctx context.Context, nodes store.Store) error {
+		in, err := ingest.New(s.cfg.Ingest, t.Store(nodes), t.Corpora(s.deps.Corpora), s.deps.Embedder)
+		if err == nil {
+			report, err = in.DeleteAll(ctx, corpus)
+		}
+		return err
+	})
+	if errors.Is(err, levels.ErrHeld) {
+		err = api.Conflictf("aerie status looks at it; wait until it rests, or pause it", "corpus %s is being built", corpus)
+	}
+	return report, t.outcome(err)
 }
 
 // errEnough ends a listing.

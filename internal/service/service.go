@@ -6,6 +6,7 @@ package service
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,7 +31,14 @@ import (
 type Config struct {
 	// Place names where corpora are, for sentences such as "there is no corpus x in PLACE"; "" leaves that out.
 	Place string
-	// Ingest says how documents are cut and embedded. Its BuildOpen is the service's own.
+	// Holder names this process in leases; "" is a name that no other process has.
+	Holder string
+	// LeaseTTL is how long a right to documents lasts unless it is renewed; 0 means fence.DefaultTTL.
+	LeaseTTL time.Duration
+	// Lock, if not nil, keeps other processes of this machine from changing a corpus's documents until unlock, and gives that back by
+	// itself when the process ends, however it ends. With it Holder may be the same for all of them.
+	Lock func(ctx context.Context, corpus string) (unlock func(), err error)
+	// Ingest says how documents are cut and embedded. Its Erase is the service's own.
 	Ingest ingest.Config
 	// Rule decides when builds are due.
 	Rule levels.Rule
@@ -102,6 +110,9 @@ func New(cfg Config, deps Deps) *Service {
 	}
 	if cfg.Turn == 0 {
 		cfg.Turn = turnOfAChange
+	}
+	if cfg.Holder == "" {
+		cfg.Holder = "service-" + rand.Text()
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	return &Service{

@@ -12,6 +12,7 @@ import (
 
 	_ "modernc.org/sqlite" // the database/sql driver "sqlite"
 
+	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/store"
 )
 
@@ -216,7 +217,8 @@ func (db *DB) reader(ctx context.Context) (*session, error) {
 	return nil, plain(err)
 }
 
-// write calls fn in a transaction; see [writer.do].
+// write calls fn in a transaction; see [writer.do]. A change under a lease ([levels.LeasesOf]) is refused, in that transaction, once
+// the lease has been passed on.
 func (db *DB) write(ctx context.Context, fn func(*session) error) error {
 	if err := db.begin(); err != nil {
 		return err
@@ -225,5 +227,13 @@ func (db *DB) write(ctx context.Context, fn func(*session) error) error {
 	if db.writer == nil {
 		return fmt.Errorf("sqlite: %s: the home folder can't be written to: %w", db.home, store.ErrReadOnly)
 	}
-	return db.writer.do(ctx, fn)
+	leases := levels.LeasesOf(ctx)
+	return db.writer.do(ctx, func(s *session) error {
+		for _, lease := range leases {
+			if err := s.newest(lease); err != nil {
+				return err
+			}
+		}
+		return fn(s)
+	})
 }

@@ -159,6 +159,30 @@ var planTests = []struct {
 		_, err := s.plans.Tree(s.Context(), s.corpus)
 		s.ok("Tree after the plans were dropped", err)
 	}},
+	{"OlderCopiesTakeNoPlace", func(s *planSuite) {
+		newer, older := &levels.Corpus{Name: s.corpus, Generation: 2, Version: 9}, &levels.Corpus{Name: s.corpus, Generation: 1, Version: 8}
+		for _, c := range []*levels.Corpus{older, newer, older} {
+			s.ok("PutTree", s.plans.PutTree(s.Context(), c))
+		}
+		record, err := s.plans.Tree(s.Context(), s.corpus)
+		s.ok("Tree", err)
+		s.same("record", record, newer)
+		state := func(build string, epoch, version int64) *levels.State {
+			return &levels.State{Corpus: s.corpus, Build: build, Epoch: epoch, Version: version}
+		}
+		last := state("b2", 4, 2)
+		for _, st := range []*levels.State{state("b1", 3, 7), state("b2", 4, 1), last, state("b2", 4, 1), state("b1", 3, 8)} {
+			s.ok("PutState", s.plans.PutState(s.Context(), st))
+		}
+		got, err := s.plans.State(s.Context(), s.corpus)
+		s.ok("State", err)
+		s.same("state", got, last)
+		s.ok("DropTree", s.plans.DropTree(s.Context(), s.corpus))
+		s.ok("PutTree after that", s.plans.PutTree(s.Context(), older))
+		record, err = s.plans.Tree(s.Context(), s.corpus)
+		s.ok("Tree", err)
+		s.same("record after a drop", record, older)
+	}},
 	{"TreesAndStates", func(s *planSuite) {
 		listed := func() bool {
 			names, err := s.plans.Trees(s.Context())

@@ -206,6 +206,9 @@ func (m *Memory) PutTree(ctx context.Context, c *levels.Corpus) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if there, err := decode[levels.Corpus](m.trees[c.Name], "tree"); err == nil && there.Version > c.Version {
+		return nil
+	}
 	m.trees[c.Name] = encode(c)
 	return nil
 }
@@ -237,6 +240,9 @@ func (m *Memory) PutState(ctx context.Context, s *levels.State) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if there, err := decode[levels.State](m.copies[s.Corpus], "copy"); err == nil && there.Newer(s) {
+		return nil
+	}
 	m.copies[s.Corpus] = encode(s)
 	return nil
 }

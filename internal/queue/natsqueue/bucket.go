@@ -49,7 +49,7 @@ func (b bucket) put(ctx context.Context, key string, value []byte, revision uint
 			jetstream.WithExpectLastSequencePerSubject(revision))
 		return err
 	})
-	if apiCode(err, jetstream.JSErrCodeStreamWrongLastSequence) || apiCode(err, jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+	if isConflict(err) {
 		return fmt.Errorf("%s: %w", key, errConflict)
 	}
 	return err
@@ -70,4 +70,9 @@ func (b bucket) getJSON(ctx context.Context, key string, v any) (revision uint64
 		return revision, false, fmt.Errorf("%s: %w", key, err)
 	}
 	return revision, true, nil
+}
+
+// isConflict reports whether the server says that a subject isn't at the sequence number that a message expects.
+func isConflict(err error) bool {
+	return apiCode(err, jetstream.JSErrCodeStreamWrongLastSequence) || apiCode(err, jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }

@@ -51,21 +51,19 @@ func (o objects) put(ctx context.Context, name string, data []byte) error {
 	var nuid string
 	err = o.conn.try(ctx, objectTimeout, func(ctx context.Context) error {
 		nuid = rand.Text()
-		return o.putOnce(ctx, name, nuid, data)
+		return o.putOnce(ctx, name, nuid, data, nil)
 	})
-	if err == nil {
-		err = o.conn.flush(plansStream)
-	}
-	if err != nil || old.NUID == "" {
+	if err != nil {
 		return err
 	}
-	return o.conn.purge(ctx, plansStream, chunkPrefix+old.NUID)
+	return o.settled(ctx, old)
 }
 
 // objectTimeout bounds the transfer of one object.
 const objectTimeout = scanTimeout
 
-func (o objects) putOnce(ctx context.Context, name, nuid string, data []byte) error {
+// putOnce makes one attempt. at, if not nil, is the sequence number that the description must have, 0 for none.
+func (o objects) putOnce(ctx context.Context, name, nuid string, data []byte, at *uint64) error {
 	digest, chunks := sha256.New(), 0
 	for chunk := range slices.Chunk(data, chunkSize) {
 		digest.Write(chunk)
@@ -87,8 +85,65 @@ func (o objects) putOnce(ctx context.Context, name, nuid string, data []byte) er
 		return err
 	}
 	msg := &nats.Msg{Subject: metaSubject(name), Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: meta}
-	_, err = o.conn.js.PublishMsg(ctx, msg)
+	var options []jetstream.PublishOpt
+	if at != nil {
+		options = append(options, jetstream.WithExpectLastSequencePerSubject(*at))
+	}
+	_, err = o.conn.js.PublishMsg(ctx, msg, options...)
 	return err
+}
+
+// putUnless stores an object as put does, unless stays says of the one that is there that it stays. It looks again when another
+// writer comes between.
+func (o objects) putUnless(ctx context.Context, name string, data []byte, stays func(old []byte) (bool, error)) error {
+	for {
+		old, at, err := o.described(ctx, name)
+		if err != nil && !errors.Is(err, errNoObject) {
+			return err
+		}
+		if err == nil {
+			there, err := o.get(ctx, name) // of old, or of what has replaced it: then the put below doesn't go through
+			if err == nil {
+				if stay, err := stays(there); err != nil || stay {
+					return err
+				}
+			} else if !errors.Is(err, errNoObject) && !errors.Is(err, errDamaged) {
+				return err
+			}
+		}
+		var tried []string // as in put
+		err = o.conn.try(ctx, objectTimeout, func(ctx context.Context) error {
+			tried = append(tried, rand.Text())
+			return o.putOnce(ctx, name, tried[len(tried)-1], data, &at)
+		})
+		if !isConflict(err) {
+			if err != nil {
+				return err
+			}
+			return o.settled(ctx, old)
+		}
+		// Another writer came between, or a reply was lost and what is there is our own.
+		now, err := o.describe(ctx, name)
+		if err != nil && !errors.Is(err, errNoObject) {
+			return err
+		}
+		for _, nuid := range tried {
+			if nuid == now.NUID {
+				return o.settled(ctx, old)
+			}
+			if err := o.conn.purge(ctx, plansStream, chunkPrefix+nuid); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// settled makes a put durable and removes the chunks of what it replaced.
+func (o objects) settled(ctx context.Context, old jetstream.ObjectInfo) error {
+	if err := o.conn.flush(plansStream); err != nil || old.NUID == "" {
+		return err
+	}
+	return o.conn.purge(ctx, plansStream, chunkPrefix+old.NUID)
 }
 
 // discard removes chunks that no description names. It makes one attempt.
@@ -117,15 +172,27 @@ func (o objects) get(ctx context.Context, name string) ([]byte, error) {
 
 // describe returns the description of an object, or errNoObject.
 func (o objects) describe(ctx context.Context, name string) (jetstream.ObjectInfo, error) {
+	object, _, err := o.described(ctx, name)
+	return object, err
+}
+
+// described is describe with the sequence number of the description; 0 if there never was one.
+func (o objects) described(ctx context.Context, name string) (jetstream.ObjectInfo, uint64, error) {
 	var object jetstream.ObjectInfo
 	msg, err := o.conn.message(ctx, plansStream, msgRequest{Last: metaSubject(name)})
-	if err == nil {
-		err = json.Unmarshal(msg.Data, &object)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return object, 0, errNoObject
 	}
-	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && object.Deleted {
-		return jetstream.ObjectInfo{}, errNoObject
+	if err != nil {
+		return object, 0, err
 	}
-	return object, err
+	if err := json.Unmarshal(msg.Data, &object); err != nil {
+		return object, 0, err
+	}
+	if object.Deleted {
+		return jetstream.ObjectInfo{}, msg.Seq, errNoObject
+	}
+	return object, msg.Seq, nil
 }
 
 func (o objects) chunks(ctx context.Context, object jetstream.ObjectInfo) ([]byte, error) {

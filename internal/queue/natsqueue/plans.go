@@ -68,7 +68,7 @@ func (p *plans) Plan(ctx context.Context, level tree.Level) (*levels.Plan, error
 func (p *plans) PutTree(ctx context.Context, corpus *levels.Corpus) error {
 	err := checkName("corpus", corpus.Name)
 	if err == nil {
-		err = p.put(ctx, treeName(corpus.Name), corpus)
+		err = putNewer(ctx, p, treeName(corpus.Name), corpus, func(there *levels.Corpus) bool { return there.Version > corpus.Version })
 	}
 	if err != nil {
 		return fmt.Errorf("natsqueue: put tree record of corpus %s: %w", corpus.Name, err)
@@ -114,7 +114,7 @@ func (p *plans) Trees(ctx context.Context) ([]string, error) {
 func (p *plans) PutState(ctx context.Context, s *levels.State) error {
 	err := checkName("corpus", s.Corpus)
 	if err == nil {
-		err = p.put(ctx, stateName(s.Corpus), s)
+		err = putNewer(ctx, p, stateName(s.Corpus), s, func(there *levels.State) bool { return there.Newer(s) })
 	}
 	if err != nil {
 		return fmt.Errorf("natsqueue: put state of build %s: %w", s.Build, err)
@@ -156,15 +156,39 @@ func (p *plans) DropPlans(ctx context.Context, corpus, build string) error {
 }
 
 func (p *plans) put(ctx context.Context, name string, v any) error {
-	var b bytes.Buffer
-	w, err := zstd.NewWriter(&b)
+	data, err := pack(v)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(json.NewEncoder(w).Encode(v), w.Close()); err != nil {
+	return p.objects.put(ctx, name, data)
+}
+
+// putNewer stores an object unless the one that is there is newer. Of writers at the same time each sees what the others have
+// stored before it.
+func putNewer[T any](ctx context.Context, p *plans, name string, v *T, newer func(there *T) bool) error {
+	data, err := pack(v)
+	if err != nil {
 		return err
 	}
-	return p.objects.put(ctx, name, b.Bytes())
+	return p.objects.putUnless(ctx, name, data, func(old []byte) (bool, error) {
+		var there T
+		if err := unpack(old, &there); err != nil {
+			return false, err
+		}
+		return newer(&there), nil
+	})
+}
+
+func pack(v any) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := zstd.NewWriter(&b)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(json.NewEncoder(w).Encode(v), w.Close()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 func (p *plans) get(ctx context.Context, name string, v any) error {
@@ -175,6 +199,10 @@ func (p *plans) get(ctx context.Context, name string, v any) error {
 	if err != nil {
 		return err
 	}
+	return unpack(raw, v)
+}
+
+func unpack(raw []byte, v any) error {
 	r, err := zstd.NewReader(bytes.NewReader(raw))
 	if err != nil {
 		return err

@@ -66,7 +66,8 @@ func (p *Place) ServiceOf(t testing.TB, holder string) *service.Service {
 	t.Helper()
 	counter := corpus.NewCounter()
 	s := service.New(service.Config{
-		Rule: rule, LexicalEmbedder: true, Answer: answer.Config{ContextTokens: 8192, MaxOutputTokens: 200},
+		Holder: holder + "/documents",
+		Rule:   rule, LexicalEmbedder: true, Answer: answer.Config{ContextTokens: 8192, MaxOutputTokens: 200},
 	}, service.Deps{
 		Store: p.db.Store(), Corpora: p.db.Corpora(), Builds: p.db.Builds(), Barrier: p.db.Barrier(), Embedder: llm.Lexical{}, Counter: counter,
 		Builder: builder{p, holder},

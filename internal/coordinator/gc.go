@@ -1,0 +1,108 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/fence"
+	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
+// collect removes what no reader can see any more, and the work of the build that has ended.
+func (r *run) collect(ctx context.Context) error {
+	if err := r.dropWork(ctx); err != nil {
+		return err
+	}
+	_, err := r.gc(ctx)
+	return err
+}
+
+// GC deletes the nodes that no generation from the current one on can see: dropped summaries, deleted leaves, and
+// summaries of builds that were given up. Those of a build that can still go on stay. It holds the lease of builds, so that none
+// begins meanwhile; the error is levels.ErrHeld if one runs. It returns how many nodes it removed.
+func (c *Coordinator) GC(ctx context.Context) (int, error) {
+	r, err := c.acquire(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer r.release()
+	return r.gc(r.ctx)
+}
+
+func (r *run) gc(ctx context.Context) (int, error) {
+	record, _, err := r.corpus(ctx)
+	if err != nil {
+		return 0, err
+	}
+	state, err := r.deps.Builds.Load(ctx, r.cfg.Corpus)
+	if err != nil && !errors.Is(err, levels.ErrNotFound) {
+		return 0, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
+	}
+	unfinished := state != nil && state.Resumable()
+	summaries, err := r.deleteDead(ctx, r.nodes, store.Summaries(), func(n *tree.Node) bool {
+		unborn := n.Born > record.Generation && n.Died > n.Born
+		return !n.VisibleAt(record.Generation) && !(unfinished && unborn)
+	})
+	if err != nil || unfinished {
+		return summaries, err
+	}
+	leaves, err := r.gcLeaves(ctx)
+	return summaries + leaves, err
+}
+
+// leafWait is how long gc waits for whoever changes documents.
+const leafWait = 2 * time.Second
+
+// gcLeaves deletes the leaves that were taken out of sight. An ingest may bring one back, so it needs the right to documents beside
+// that to builds; while an ingest works they stay, for the next gc.
+func (r *run) gcLeaves(ctx context.Context) (int, error) {
+	dead := func(n *tree.Node) bool { return n.Died == tree.Deleted }
+	any, err := r.deps.Store.Count(ctx, r.cfg.Corpus, store.Leaves())
+	if err != nil {
+		return 0, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
+	}
+	alive, err := r.deps.Store.Count(ctx, r.cfg.Corpus, store.Leaves().VisibleAt(0))
+	if err != nil {
+		return 0, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
+	}
+	if any == alive {
+		return 0, nil
+	}
+	hold, err := fence.TakeWithin(ctx, leafWait, r.deps.Builds, fence.Config{
+		Corpus: r.cfg.Corpus, Right: levels.RightDocuments, Holder: r.cfg.Holder + "/gc", TTL: r.cfg.LeaseTTL, Log: r.deps.Log,
+	})
+	if errors.Is(err, levels.ErrHeld) {
+		r.deps.Log.Info("documents are being changed; deleted leaves stay out of sight until the next gc", "corpus", r.cfg.Corpus)
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
+	}
+	removed, err := r.deleteDead(hold.Context(), hold.Store(r.nodes), store.Leaves(), dead)
+	return removed, errors.Join(err, hold.Release())
+}
+
+// deleteDead deletes the nodes that a filter selects and dead tells of.
+func (r *run) deleteDead(ctx context.Context, nodes store.Store, filter store.Filter, dead func(*tree.Node) bool) (int, error) {
+	var ids []tree.ID
+	err := nodes.Each(ctx, r.cfg.Corpus, filter, store.Fields{}, func(n *tree.Node) error {
+		if dead(n) {
+			ids = append(ids, n.ID)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
+	}
+	for chunk := range slices.Chunk(ids, page) {
+		if err := nodes.Delete(ctx, r.cfg.Corpus, chunk); err != nil {
+			return 0, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
+		}
+	}
+	return len(ids), nil
+}
