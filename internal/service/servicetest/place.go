@@ -29,6 +29,8 @@ type Place struct {
 	db   *sqlite.DB
 	conn *natsqueue.Conn
 
+	// Builds, if not nil, goes round the state of builds of the services that are made after it is set.
+	Builds func(levels.Builds) levels.Builds
 	// Summarize, if not nil, is called before each summary is made; its error is that of the call.
 	Summarize func(context.Context) error
 }
@@ -69,11 +71,18 @@ func (p *Place) ServiceOf(t testing.TB, holder string) *service.Service {
 		Holder: holder + "/documents",
 		Rule:   rule, LexicalEmbedder: true, Answer: answer.Config{ContextTokens: 8192, MaxOutputTokens: 200},
 	}, service.Deps{
-		Store: p.db.Store(), Corpora: p.db.Corpora(), Builds: p.db.Builds(), Barrier: p.db.Barrier(), Embedder: llm.Lexical{}, Counter: counter,
+		Store: p.db.Store(), Corpora: p.db.Corpora(), Builds: p.builds(), Barrier: p.db.Barrier(), Embedder: llm.Lexical{}, Counter: counter,
 		Builder: builder{p, holder},
 	})
 	t.Cleanup(s.Close)
 	return s
+}
+
+func (p *Place) builds() levels.Builds {
+	if p.Builds != nil {
+		return p.Builds(p.db.Builds())
+	}
+	return p.db.Builds()
 }
 
 var rule = levels.Rule{Threshold: 0.1, Scope: tree.ScopeCorpus, KeepLeaves: true}
@@ -96,7 +105,7 @@ func (p builder) Coordinator(_ context.Context, name string) (*coordinator.Coord
 	return coordinator.New(coordinator.Config{
 		Corpus: name, Rule: rule, MinChunks: 5, Clustering: cfg, Recipe: recipe, Holder: p.holder, TempDir: p.dir,
 	}, coordinator.Deps{
-		Store: p.db.Store(), Corpora: p.db.Corpora(), Builds: p.db.Builds(), Barrier: p.db.Barrier(), Plans: p.conn.Plans(), Queue: p.conn.Queue(),
+		Store: p.db.Store(), Corpora: p.db.Corpora(), Builds: p.builds(), Barrier: p.db.Barrier(), Plans: p.conn.Plans(), Queue: p.conn.Queue(),
 		Journal: p.conn.Journal(), Dry: dry,
 	})
 }
@@ -119,7 +128,7 @@ func (p builder) Run(ctx context.Context, name string, req coordinator.Request, 
 	work, err := worker.New(worker.Config{
 		Slots: 2, MaxAttempts: 2, Recipe: recipe, Heartbeat: p.conn.Heartbeat(), Reduce: reduce,
 	}, worker.Deps{
-		Queue: p.conn.Queue(), Store: p.db.Store(), Barrier: p.db.Barrier(), Plans: p.conn.Plans(), Builds: p.db.Builds(),
+		Queue: p.conn.Queue(), Store: p.db.Store(), Barrier: p.db.Barrier(), Plans: p.conn.Plans(), Builds: p.builds(),
 		Journal: p.conn.Journal(), Summarizer: hooked{extractive, p.Place}, Embedder: llm.Lexical{}, Marked: coord.Hint,
 	})
 	if err != nil {
