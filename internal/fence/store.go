@@ -20,7 +20,7 @@ type fenced struct {
 func (f *fenced) write(ctx context.Context, change func(ctx context.Context) error) error {
 	return f.h.Do(ctx, func(ctx context.Context) error {
 		err := change(ctx)
-		f.h.doubtful(ctx.Err() != nil || errors.Is(err, store.ErrUnavailable))
+		f.h.doubtful(errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrUnavailable))
 		return err
 	})
 }
