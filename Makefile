@@ -61,8 +61,8 @@ stack-stop: need-go ## stop what make stack has started
 	@$(GO) run ./internal/stack/run down .stack
 
 .PHONY: chaos
-chaos: need-go need-redis build ## kill, stop and pause a fleet at work: SEED=n, and CORPUS=text for text of your own
-	@$(GO) run ./cmd/internal/chaos --seed $(or $(SEED),1) $(if $(CORPUS),--corpus $(CORPUS))
+chaos: need-go need-redis build ## kill, stop and pause a fleet at work: SEED=n MINUTES=10, or KILLS=1000 for one build; CORPUS=text for text of your own
+	@$(GO) run ./cmd/internal/chaos --seed $(or $(SEED),1) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(KILLS),--kills $(KILLS)) $(if $(CORPUS),--corpus $(CORPUS))
 
 .PHONY: bench-stack
 bench-stack: need-go need-redis build ## what queue and store cost on real servers, beside the least that can be done

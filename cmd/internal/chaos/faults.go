@@ -15,6 +15,8 @@ import (
 type faults struct {
 	t    *test
 	left []special // those that have not happened yet, in the order of this seed
+	// again says that they happen again and again.
+	again bool
 
 	mu   sync.Mutex // guards what follows
 	done map[string]int
@@ -93,7 +95,11 @@ func (f *faults) run(ctx context.Context, corpus string) error {
 			}
 			if done {
 				f.mu.Lock()
+				happened := f.left[0]
 				f.left = f.left[1:]
+				if f.again {
+					f.left = append(f.left, happened)
+				}
 				f.mu.Unlock()
 				continue
 			}
@@ -173,6 +179,16 @@ func (f *faults) pauseLeader(ctx context.Context, corpus string) (bool, error) {
 	}
 	d.signal(syscall.SIGSTOP)
 	f.note("the leading coordinator paused beyond its lease", 0)
+	time.Sleep(lease + 4*time.Second)
+	d.signal(syscall.SIGCONT)
+	return true, nil
+}
+
+// pauseCoordinator pauses one that may be changing documents.
+func (f *faults) pauseCoordinator(context.Context, string) (bool, error) {
+	d := f.t.fleet.coordinators[f.t.random.IntN(coordinators)]
+	d.signal(syscall.SIGSTOP)
+	f.note("a coordinator paused beyond its rights", 0)
 	time.Sleep(lease + 4*time.Second)
 	d.signal(syscall.SIGCONT)
 	return true, nil

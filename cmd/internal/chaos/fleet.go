@@ -98,10 +98,10 @@ func startFleet(ctx context.Context, t *test) (*fleet, error) {
 state: {url: %q}
 store: {url: %q, grpc_url: %q}
 summaries: {provider: openai, base_url: %q, model: fake}
-build: {slots: %d}
+build: {slots: %d, max_attempts: %d}
 server: {lease: %s}
 worker: {listen: "127.0.0.1:0", grace: 5s}
-`, u["queue.url"], ackWait, u["state.url"], u["store.url"], u["store.grpc_url"], t.endpoint.URL(), slots, lease)
+`, u["queue.url"], ackWait, u["state.url"], u["store.url"], u["store.grpc_url"], t.endpoint.URL(), slots, t.attempts, lease)
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return nil, err
 	}

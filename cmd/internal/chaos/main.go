@@ -3,7 +3,9 @@
 //
 // A round is one corpus: its first generation and, after more documents have come, its second. Each is built undisturbed and
 // embedded first; the fleet's tree must then have the same nodes with the same texts. Rounds follow one another until every
-// kind of fault has happened during a build. The whole is bounded to ten minutes and talks to this machine only.
+// kind of fault has happened during a build. Then clients contend for documents through all coordinators while faults go on, and
+// what they were told is checked for linearizability. With --kills one build is made instead, during which processes are killed so
+// many times, servers included. The whole is bounded in time and talks to this machine only.
 package main
 
 import (
@@ -24,7 +26,6 @@ import (
 )
 
 const (
-	bound        = 10 * time.Minute
 	coordinators = 2
 	workers      = 4
 	slots        = 16 // of each worker
@@ -55,6 +56,8 @@ type test struct {
 	fleet    *fleet
 	leaves   []row
 	faults   *faults
+	pace     *pace
+	attempts int // build.max_attempts
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
@@ -62,8 +65,16 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	seed := flags.Uint64("seed", 1, "decides what breaks when")
 	bin := flags.String("bin", "bin", "folder of the programs")
 	text := flags.String("corpus", "", "text to build trees of: a file or folder that aerie ingest reads (default: the package comments of the Go distribution)")
+	minutes := flags.Uint("minutes", 10, "how long clients contend and things break")
+	contend := flags.Bool("contend", false, "only let clients contend, and build no trees of their own")
+	kills := flags.Int("kills", 0, "instead of all that: kill processes so many times during one build")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	lasts := time.Duration(*minutes) * time.Minute
+	bound := lasts + 10*time.Minute
+	if *kills > 0 {
+		bound = 15*time.Minute + time.Duration(*kills)*5*time.Second
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, bound, fmt.Errorf("not finished within %v", bound))
 	defer cancel()
@@ -71,7 +82,10 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	t := &test{folder: folder, random: rand.New(rand.NewPCG(*seed, *seed)), out: out, began: time.Now()}
+	t := &test{folder: folder, random: rand.New(rand.NewPCG(*seed, *seed)), out: out, began: time.Now(), pace: newPace(), attempts: 5}
+	if *kills > 0 {
+		t.attempts = 100 * *kills // no task is to blame
+	}
 	if t.bin, err = filepath.Abs(*bin); err != nil {
 		return err
 	}
@@ -83,14 +97,25 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			fmt.Fprintf(out, "logs and state are in %s\n", folder)
 		}
 	}()
-	t.endpoint = llmtest.New(llmtest.Config{Latency: latency})
+	t.endpoint = llmtest.New(llmtest.Config{Latency: latency, Chat: t.pace.chat})
 	t.say("seed %d: %d coordinators, %d workers of %d slots, an endpoint of %v", *seed, coordinators, workers, slots, latency)
 	if err := t.prepare(ctx, *text); err != nil {
 		return cause(ctx, err)
 	}
-	if err := t.rounds(ctx); err != nil {
+	switch {
+	case *kills > 0:
+		err = t.killing(ctx, *kills)
+	case *contend:
+		err = t.contend(ctx, *seed, t.began.Add(lasts))
+	default:
+		if err = t.rounds(ctx); err == nil {
+			err = t.contend(ctx, *seed, t.began.Add(lasts))
+		}
+	}
+	if err != nil {
 		return cause(ctx, err)
 	}
+	t.say("passed")
 	return nil
 }
 
@@ -139,7 +164,6 @@ func (t *test) rounds(ctx context.Context) error {
 	if total.trees == 0 || total.queries == 0 {
 		return errors.New("the readers read nothing")
 	}
-	t.say("passed")
 	return nil
 }
 

@@ -29,12 +29,13 @@ type row struct {
 	Text     string `json:"text"`
 }
 
-// rowsOf returns the leaves in the words of a round, so that no answer of another round serves it.
+// rowsOf returns the leaves in the words of a round, so that no answer of another round serves it. No two begin alike: a summary that
+// says the same again and again is refused.
 func (t *test) rowsOf(k int) []row {
 	rows := make([]row, len(t.leaves))
 	for i, leaf := range t.leaves {
 		// Documents of forty chunks; the leaves' own may be a single large one.
-		rows[i] = row{ID: fmt.Sprint(i), Document: fmt.Sprintf("d%03d", i/40), Index: i % 40, Text: fmt.Sprintf("In round %d: %s", k, leaf.Text)}
+		rows[i] = row{ID: fmt.Sprint(i), Document: fmt.Sprintf("d%03d", i/40), Index: i % 40, Text: fmt.Sprintf("Leaf %d-%d: %s", k, i, leaf.Text)}
 	}
 	return rows
 }

@@ -32,8 +32,9 @@ type Config struct {
 	Seed uint64
 	// Clients is how many there are. Documents is how many documents they contend for.
 	Clients, Documents int
-	// Operations ends the work when so many have ended; the context may end it before.
+	// Operations ends the work when so many have ended, and Until has come; the context may end it before.
 	Operations int
+	Until      time.Time
 	// Timeout is how long a client waits for one answer.
 	Timeout time.Duration
 	// Pictures is the folder that takes a page with what was found of each document whose history is wrong; "" for none.

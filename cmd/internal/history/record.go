@@ -160,7 +160,7 @@ func (r *recorder) count(what string) {
 	}
 	r.ended[what]++
 	r.total++
-	if r.total >= r.cfg.Operations {
+	if r.total >= r.cfg.Operations && !time.Now().Before(r.cfg.Until) {
 		r.stop()
 	}
 }
