@@ -64,6 +64,10 @@ stack-stop: need-go ## stop what make stack has started
 chaos: need-go need-redis build ## kill, stop and pause a fleet at work: SEED=n MINUTES=10, or KILLS=1000 for one build; CORPUS=text for text of your own
 	@$(GO) run ./cmd/internal/chaos --seed $(or $(SEED),1) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(KILLS),--kills $(KILLS)) $(if $(CORPUS),--corpus $(CORPUS))
 
+.PHONY: hostile
+hostile: need-go ## send files and requests that mean harm, 500 of them: SEED=n, COUNT=n
+	@$(GO) run ./cmd/internal/hostile --seed $(or $(SEED),1) --count $(or $(COUNT),500)
+
 .PHONY: bench-stack
 bench-stack: need-go need-redis build ## what queue and store cost on real servers, beside the least that can be done
 	@$(GO) run ./cmd/internal/fleetbench

@@ -33,11 +33,74 @@ type view struct {
 	byID       map[tree.ID]*shape
 }
 
-// views remembers the view that was read last, for who reads a tree page by page.
+// views remembers the view that was read last, for who reads a tree page by page. While one is read, others who want the same wait
+// for it, and nobody else waits.
 type views struct {
-	mu   sync.Mutex
-	last *view
-	at   int64 // Changes of the corpus
+	mu      sync.Mutex
+	last    *view
+	at      viewKey
+	reading map[viewKey]*reading
+}
+
+// viewKey says which view it is.
+type viewKey struct {
+	corpus     string
+	generation int
+	changes    int64
+}
+
+// reading is a view that somebody reads.
+type reading struct {
+	done chan struct{}
+	view *view
+	err  error
+}
+
+// get returns a view that is remembered or read by somebody else, or reads it.
+func (s *views) get(ctx context.Context, key viewKey, read func() (*view, error)) (*view, error) {
+	for {
+		s.mu.Lock()
+		if s.last != nil && s.at == key {
+			defer s.mu.Unlock()
+			return s.last, nil
+		}
+		r, begun := s.reading[key]
+		if !begun {
+			if s.reading == nil {
+				s.reading = map[viewKey]*reading{}
+			}
+			r = &reading{done: make(chan struct{})}
+			s.reading[key] = r
+		}
+		s.mu.Unlock()
+		if !begun {
+			return s.fill(key, r, read)
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if r.err == nil || !errors.Is(r.err, context.Canceled) { // else whoever read it has gone
+			return r.view, r.err
+		}
+	}
+}
+
+// fill reads a view for all who wait for it.
+func (s *views) fill(key viewKey, r *reading, read func() (*view, error)) (*view, error) {
+	defer close(r.done)
+	r.err = context.Canceled // of a read that panics
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.reading, key)
+		if r.err == nil && r.view.generation == key.generation {
+			s.last, s.at = r.view, key
+		}
+	}()
+	r.view, r.err = read()
+	return r.view, r.err
 }
 
 // view reads the shape of the current generation's tree, without texts.
@@ -49,16 +112,7 @@ func (s *Service) view(ctx context.Context, corpus string, remember bool) (*view
 	if !remember {
 		return s.readView(ctx, record)
 	}
-	s.views.mu.Lock()
-	defer s.views.mu.Unlock()
-	if v := s.views.last; v != nil && v.corpus == record.Name && v.generation == record.Generation && s.views.at == record.Changes {
-		return v, nil
-	}
-	v, err := s.readView(ctx, record)
-	if err == nil && v.generation == record.Generation {
-		s.views.last, s.views.at = v, record.Changes
-	}
-	return v, err
+	return s.views.get(ctx, viewKey{record.Name, record.Generation, record.Changes}, func() (*view, error) { return s.readView(ctx, record) })
 }
 
 // readView reads the shape of the tree, and again if a newer generation was published meanwhile: its publisher deletes what
