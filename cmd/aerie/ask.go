@@ -81,7 +81,7 @@ func (c *cli) ask(ctx context.Context, o askOptions, args []string) error {
 	if !(o.floor >= -1 && o.floor <= 1) {
 		return usagef("", "--min-similarity is %v; it must be between -1 (none) and 1", o.floor)
 	}
-	h, err := c.openExisting()
+	h, err := c.openReading()
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/aerie-rag/aerie/cmd/internal/wire"
@@ -40,12 +41,15 @@ func (c *cli) fleet() bool {
 func (c *cli) open() (*home, error) { return c.openAt(baseFolder(c.home)) }
 
 // openAt is open with the folder that ids of files are relative to.
-func (c *cli) openAt(base string) (*home, error) {
-	places, err := wire.Open(context.Background(), c.cfg, c.home, c.log) // it waits a few seconds at most
+func (c *cli) openAt(base string) (*home, error) { return c.openWith(base, wire.Open, true) }
+
+// openWith is openAt with what opens the places, and whether they are to be written to.
+func (c *cli) openWith(base string, open func(context.Context, *config.Config, string, *slog.Logger) (*wire.Places, error), writes bool) (*home, error) {
+	places, err := open(context.Background(), c.cfg, c.home, c.log) // it waits a few seconds at most
 	if err != nil {
 		return nil, err
 	}
-	if places.Fleet { // a coordinator makes them too, and need not have run yet
+	if places.Fleet && writes { // a coordinator makes them too, and need not have run yet
 		if err := places.Migrate(context.Background()); err != nil {
 			_ = places.Close()
 			return nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/aerie-rag/aerie/cmd/internal/wire"
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/coordinator"
@@ -63,6 +64,24 @@ func (c *cli) openPlace(also ...string) (place, error) {
 		return c.openRemote(also)
 	}
 	h, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// openReading is openPlace for commands that only read, and for which somebody waits: servers that they don't need may be away.
+func (c *cli) openReading() (place, error) {
+	if err := c.load(); err != nil {
+		return nil, err
+	}
+	if c.cfg.Server.URL != "" {
+		return c.openRemote(nil)
+	}
+	if !c.homeExists() {
+		return nil, failf(exitFailed, "aerie ingest PATH brings text in; --home names another folder", "there is no corpus in %s yet", c.home)
+	}
+	h, err := c.openWith(baseFolder(c.home), wire.OpenReader, false)
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func oneOfWords[T ~string](words []T) string {
 }
 
 func (c *cli) query(ctx context.Context, o queryOptions, args []string) error {
-	h, err := c.openExisting()
+	h, err := c.openReading()
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (c *cli) status(ctx context.Context, watch bool, every time.Duration) error
 			return err
 		}
 		if watch && screen && c.output == "table" {
-			fmt.Fprint(bare(c.out), "\x1b[H\x1b[2J")
+			fmt.Fprint(c.out, "\x1b[H\x1b[2J")
 		}
 		if err := c.print(result, func(w io.Writer) { c.showStatus(w, result, where) }); err != nil || !watch {
 			return err
@@ -63,7 +63,7 @@ func (c *cli) readStatus(ctx context.Context) (api.Status, string, error) {
 	if c.cfg.Server.URL == "" && !c.homeExists() {
 		return api.Status{Corpora: []coordinator.Status{}, Workers: api.WorkersOf(nil, time.Now())}, c.home, nil
 	}
-	h, err := c.openPlace()
+	h, err := c.openReading()
 	if err != nil {
 		return api.Status{}, "", err
 	}

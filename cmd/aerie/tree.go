@@ -45,7 +45,7 @@ func (c *cli) tree(ctx context.Context, o treeOptions) error {
 	if o.limit < 0 {
 		return usagef("", "--limit is %d; it must be 0 (all) or more", o.limit)
 	}
-	h, err := c.openExisting()
+	h, err := c.openReading()
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (c *cli) workers(ctx context.Context) error {
 	}
 	result := api.WorkersOf(nil, time.Now())
 	if c.cfg.Server.URL != "" || c.homeExists() {
-		h, err := c.openPlace()
+		h, err := c.openReading()
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (c *cli) deadCommand() *cobra.Command {
 }
 
 func (c *cli) dead(ctx context.Context) error {
-	h, err := c.openExisting()
+	h, err := c.openReading()
 	if err != nil {
 		return err
 	}

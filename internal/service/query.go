@@ -38,7 +38,11 @@ type givenEmbedder struct{ llm.Embedder }
 func (givenEmbedder) Name() string { return ingest.Given }
 
 // Query answers with hits.
-func (s *Service) Query(ctx context.Context, corpus string, q api.Query) (result retrieve.Result, err error) {
+func (s *Service) Query(ctx context.Context, corpus string, q api.Query) (retrieve.Result, error) {
+	return within(ctx, s, []Server{ServerStore}, func(ctx context.Context) (retrieve.Result, error) { return s.query(ctx, corpus, q) })
+}
+
+func (s *Service) query(ctx context.Context, corpus string, q api.Query) (result retrieve.Result, err error) {
 	err = s.QueryAt(ctx, corpus, q, nil, func(_ int, found retrieve.Result) { result = found })
 	return result, err
 }
@@ -49,7 +53,7 @@ func (s *Service) QueryAt(ctx context.Context, corpus string, q api.Query, budge
 	if _, err := req.Settled(); err != nil {
 		return err // also where there is no such corpus
 	}
-	record, err := s.Record(ctx, corpus)
+	record, err := s.recordOf(ctx, s.reading(), corpus)
 	if err != nil {
 		return err
 	}

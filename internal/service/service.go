@@ -59,13 +59,17 @@ type Config struct {
 
 // Deps are what a service works with. Model may be nil: then answers quote. Builder may be nil in a service that only reads.
 type Deps struct {
-	Store    store.Store
-	Corpora  levels.Corpora
-	Builds   levels.Builds
-	Barrier  levels.Barrier
-	Members  levels.Members // who works; nil where nobody tells
-	Embedder llm.Embedder   // of leaves and queries
-	Model    answer.Model   // of answers
+	Store   store.Store
+	Corpora levels.Corpora
+	Builds  levels.Builds
+	Barrier levels.Barrier
+	Members levels.Members // who works; nil where nobody tells
+	// Reading is Corpora for queries, where another place has the records too; nil for Corpora itself.
+	Reading levels.Corpora
+	// Reach asks servers whether they are there; nil where there are none. An error is one sentence for a person.
+	Reach    func(ctx context.Context, needs ...Server) error
+	Embedder llm.Embedder // of leaves and queries
+	Model    answer.Model // of answers
 	Counter  mapreduce.Counter
 	Builder  Builder
 	// Queried is told of each query that begins, and what it returns how that ended; nil for nobody.
@@ -150,14 +154,26 @@ func (s *Service) in() string {
 
 // Record returns the record of a corpus. One that isn't there is an error that names the nearest.
 func (s *Service) Record(ctx context.Context, corpus string) (*levels.Corpus, error) {
+	return s.recordOf(ctx, s.deps.Corpora, corpus)
+}
+
+// reading is where queries have records from.
+func (s *Service) reading() levels.Corpora {
+	if s.deps.Reading != nil {
+		return s.deps.Reading
+	}
+	return s.deps.Corpora
+}
+
+func (s *Service) recordOf(ctx context.Context, corpora levels.Corpora, corpus string) (*levels.Corpus, error) {
 	if err := checkName(corpus); err != nil {
 		return nil, err
 	}
-	record, err := s.deps.Corpora.Load(ctx, corpus)
+	record, err := corpora.Load(ctx, corpus)
 	if !errors.Is(err, levels.ErrNotFound) {
 		return record, err
 	}
-	names, err := s.names(ctx)
+	names, err := s.names(ctx, corpora)
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +184,8 @@ func (s *Service) Record(ctx context.Context, corpus string) (*levels.Corpus, er
 }
 
 // names lists the corpora that who asks may learn of.
-func (s *Service) names(ctx context.Context) ([]string, error) {
-	names, err := s.deps.Corpora.List(ctx)
+func (s *Service) names(ctx context.Context, corpora levels.Corpora) ([]string, error) {
+	names, err := corpora.List(ctx)
 	return slices.DeleteFunc(names, func(name string) bool { return !api.Sees(ctx, name) }), err
 }
 
@@ -183,11 +199,15 @@ func (s *Service) statusDeps(members []levels.Member) coordinator.StatusDeps {
 
 // Status tells how one corpus is, or with "" all of them.
 func (s *Service) Status(ctx context.Context, corpus string) (api.Status, error) {
+	return within(ctx, s, []Server{ServerStore, ServerState}, func(ctx context.Context) (api.Status, error) { return s.status(ctx, corpus) })
+}
+
+func (s *Service) status(ctx context.Context, corpus string) (api.Status, error) {
 	result := api.Status{Corpora: []coordinator.Status{}}
 	names := []string{corpus}
 	if corpus == "" {
 		var err error
-		if names, err = s.names(ctx); err != nil {
+		if names, err = s.names(ctx, s.reading()); err != nil {
 			return result, fmt.Errorf("reading the corpora: %w", err)
 		}
 	} else if _, err := s.Record(ctx, corpus); err != nil {

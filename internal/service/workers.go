@@ -24,7 +24,7 @@ func (s *Service) members(ctx context.Context) ([]levels.Member, error) {
 
 // Workers tells who works now.
 func (s *Service) Workers(ctx context.Context) (api.Workers, error) {
-	all, err := s.members(ctx)
+	all, err := within(ctx, s, []Server{ServerState}, s.members)
 	return api.WorkersOf(all, time.Now()), err
 }
 

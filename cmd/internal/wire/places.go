@@ -35,6 +35,8 @@ type Places struct {
 	Builds  levels.Builds
 	Barrier levels.Barrier
 	Members levels.Members
+	// Reading is Corpora for whoever answers a person: it doesn't wait for a state that is away. Nil when embedded.
+	Reading *coordinator.ReadingCorpora
 	// Fleet says that other processes share these places.
 	Fleet bool
 	// Checks tell whether each server can be reached; none when embedded.
@@ -113,17 +115,18 @@ func (p *Places) connect(ctx context.Context) error {
 	}
 	state, err := redisstate.Connect(ctx, redisConfig(p.cfg, p.log))
 	if err != nil {
-		return err
+		return unreachable("Redis", "state.url", p.cfg.State.URL, err)
 	}
 	p.state = state
 	p.close = append(p.close, state.Close)
 	nodes, err := weaviate.Connect(ctx, weaviateConfig(p.cfg))
 	if err != nil {
-		return err
+		return unreachable("Weaviate", "store.url", p.cfg.Store.URL, err)
 	}
 	p.close = append(p.close, nodes.Close)
 	p.Store = nodes
 	p.Corpora = coordinator.MirroredCorpora{Corpora: state.Corpora(), Plans: p.Plans()}
+	p.Reading = &coordinator.ReadingCorpora{Corpora: state.Corpora(), Plans: p.Plans()}
 	p.Builds = coordinator.MirroredBuilds{Builds: state.Builds(), Plans: p.Plans()}
 	p.Barrier, p.Members = state.Barrier(), state.Members()
 	p.Checks = []Check{{"nats", p.conn.Check}, {"redis", state.Check}, {"weaviate", nodes.Check}}
@@ -258,7 +261,7 @@ func natsConfig(cfg *config.Config, log *slog.Logger) (natsqueue.Config, error) 
 	q := cfg.Queue
 	out := natsqueue.Config{
 		AckWait: q.AckWait, MaxAckPending: q.MaxInHand, Replicas: q.Replicas, CredentialsFile: q.CredentialsFile, NKeySeedFile: q.NKeyFile,
-		MonitorURL: q.MonitorURL, Logger: log,
+		Logger: log,
 	}
 	if q.CAFile == "" && q.CertFile == "" {
 		return out, nil

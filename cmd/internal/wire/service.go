@@ -26,6 +26,9 @@ func (p *Places) ServiceConfig(counter mapreduce.Counter, builder service.Builde
 	deps := service.Deps{
 		Store: p.Store, Corpora: p.Corpora, Builds: p.Builds, Barrier: p.Barrier, Members: p.Members, Embedder: embedder, Counter: counter, Builder: builder, Log: p.log,
 	}
+	if p.Fleet {
+		deps.Reading, deps.Reach = p.Reading, p.Reach
+	}
 	if p.watched != nil {
 		deps.Queried = p.watched.Query
 	}

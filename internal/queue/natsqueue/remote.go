@@ -17,11 +17,7 @@ func Connect(url string, cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	inbox, err := inboxPrefix(url, cfg)
-	if err != nil {
-		return nil, err
-	}
-	options := []nats.Option{nats.RetryOnFailedConnect(true), nats.CustomInboxPrefix(inbox)}
+	options := []nats.Option{nats.RetryOnFailedConnect(true)}
 	if cfg.CredentialsFile != "" {
 		options = append(options, nats.UserCredentials(cfg.CredentialsFile))
 	}
