@@ -24,8 +24,12 @@ func (w *Worker) mismatched(build string) {
 func (w *Worker) Waiting() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.foreign.build == "" || time.Since(w.foreign.at) > foreignFor {
-		return nil
+	var all []string
+	if tries := w.breaker.tries(); tries != "" {
+		all = append(all, tries)
 	}
-	return []string{fmt.Sprintf("the settings of build %s, which are others than this worker's for summaries, embeddings or prompt", w.foreign.build)}
+	if w.foreign.build != "" && time.Since(w.foreign.at) <= foreignFor {
+		all = append(all, fmt.Sprintf("the settings of build %s, which are others than this worker's for summaries, embeddings or prompt", w.foreign.build))
+	}
+	return all
 }

@@ -170,10 +170,14 @@ func (w *Worker) make(ctx context.Context, t *queue.Task, held *holding) (tree.U
 	}
 	reduce := w.cfg.Reduce
 	reduce.Build = t.Build
+	if err := w.mayCall(ctx); err != nil {
+		return tree.Usage{}, err
+	}
 	if err := held.takeSlot(ctx, w.slots); err != nil {
 		return tree.Usage{}, err
 	}
 	answer, err := mapreduce.Summarize(ctx, w.deps.Summarizer, reduce, passages)
+	w.called(answer.Usage, err)
 	held.give(w.slots) // the answer is in the journal: what follows costs no call
 	if err != nil {
 		return tree.Usage{}, fmt.Errorf("summarizing: %w", err)
@@ -325,6 +329,16 @@ func (w *Worker) concludeCall(ctx context.Context, d *delivery, call *llm.Error,
 		w.giveBack(ctx, d, max(call.RetryAfter, w.jitter(5, 5*time.Second)))
 	case llm.Invalid, llm.TooLong, llm.BadAnswer:
 		w.bury(ctx, d, call.Cause(), err)
+	case llm.Transient:
+		alike, lasts := w.failsAlike(t.ID, call)
+		switch {
+		case !alike:
+			w.fail(ctx, d, err)
+			return
+		case lasts >= w.patience():
+			w.stop(ctx, t, levels.Stop{Status: levels.Paused, Cause: levels.CauseUnreachable, Sentence: levels.SentenceUnreachable + "every call fails alike: " + err.Error()})
+		}
+		w.giveBack(ctx, d, 0)
 	default:
 		w.fail(ctx, d, err)
 	}
@@ -411,9 +425,20 @@ func (w *Worker) unreachable() bool {
 	if w.lost.IsZero() {
 		w.lost = now
 	}
-	patience := w.cfg.Patience
+	return now.Sub(w.lost) >= w.enough()
+}
+
+// patience is how long an endpoint may be away before the build is asked to pause.
+func (w *Worker) patience() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.enough()
+}
+
+// enough is patience; w.mu is held.
+func (w *Worker) enough() time.Duration {
 	if w.reached.IsZero() {
-		patience /= 10
+		return w.cfg.Patience / 10
 	}
-	return now.Sub(w.lost) >= patience
+	return w.cfg.Patience
 }

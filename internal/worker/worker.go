@@ -121,6 +121,7 @@ type Worker struct {
 	lost    time.Time // since when none can be reached; zero if it can
 	looked  map[string]look
 	foreign foreign
+	breaker breaker
 }
 
 // New returns a worker that is ready to run.
