@@ -25,7 +25,7 @@ func TestQueryRoundTrip(t *testing.T) {
 		"zeros":   {Budget: new(0), TopK: new(0), MinLevel: new(0), MaxLevel: new(3), Alpha: new(0.0), LeavesOnly: new(false), Stale: new(false)},
 		"filters": {Documents: []string{"a", "b/c"}, Metadata: map[string]any{"year": 1998.0, "tag": "x", "good": true}},
 		"weights": {Sharpness: new(1.5), Context: new(0.0), SummaryWeight: new(0.9), Boost: new(2.0)},
-		"counts":  {Pool: new(7), Candidates: new(5.0), PerLevel: new(3), LeavesOnly: new(true), Stale: new(true), Explain: new(true)},
+		"counts":  {Pool: new(7), Candidates: new(1.5), Parents: new(true), Overview: new(0.25), PerLevel: new(3), LeavesOnly: new(true), Stale: new(true), Explain: new(true)},
 		"words":   {Mode: new(retrieve.Blend), Pack: new(retrieve.Similarity), Fusion: new(retrieve.Reciprocal)},
 	} {
 		sent := api.Ask{Query: api.Query{Query: "what is it?", Vector: []float32{0.1, -2, 3e-7}, Options: want}, MinSimilarity: new(0.0)}
