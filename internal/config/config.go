@@ -128,6 +128,8 @@ type Build struct {
 	// GrowthThreshold is the share of a corpus that must have changed since the published build for the next
 	// one to be due, above 0.
 	GrowthThreshold float64 `key:"growth_threshold"`
+	// Auto false starts no build by itself, not even the first one: aerie build does.
+	Auto bool `key:"auto"`
 	// Growth is incremental (a build grows the published tree where it can) or full (each clusters everything anew).
 	Growth string `key:"growth"`
 	// Stale is the share of its leaf tokens that a summary of a growing tree may not have seen, 0 to below 1; 0 makes every
@@ -295,7 +297,7 @@ func Default() *Config {
 			Timeout: embeddings.Timeout,
 		},
 		Build: Build{
-			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, Growth: "incremental", Stale: 0.20,
+			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, Auto: true, Growth: "incremental", Stale: 0.20,
 			MinChunks: 5, Slots: 8, MaxAttempts: 5, TaskTimeout: time.Hour,
 			TimeZone: "UTC",
 		},

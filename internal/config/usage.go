@@ -47,6 +47,7 @@ var usage = map[string]string{
 
 	"build.scope":            "corpus: one tree | document: a tree for each",
 	"build.keep_leaves":      "false (document only): leaves stay out of search",
+	"build.auto":             "false: a coordinator starts no build by itself, not even the first",
 	"build.growth_threshold": "share of change since the last build that makes the next one due",
 	"build.growth":           "incremental: a build grows the tree, and costs what has changed | full: each clusters everything anew",
 	"build.stale":            "share of its leaf tokens that a summary may not have seen before it is made again; 0: exact",

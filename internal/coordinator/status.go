@@ -110,6 +110,9 @@ func ReadStatus(ctx context.Context, deps StatusDeps, corpus string, rule levels
 	if decision.Due {
 		s.NextBuild = "due: " + decision.Why
 	}
+	if rule.Manual {
+		s.NextBuild += "; build.auto is false, so aerie build starts it"
+	}
 	s.Build, err = readBuild(ctx, deps, corpus, now)
 	if err == nil {
 		err = s.compareSettings(ctx, deps, record)

@@ -143,6 +143,9 @@ func (w *Watcher) lookAt(ctx context.Context, corpus string) (string, error) {
 	if state != nil && !mayFollow(s, state, record) {
 		return "", nil
 	}
+	if w.cfg.Rule.Manual {
+		return "", nil
+	}
 	if w.cfg.Schedule != nil {
 		return w.scheduled(ctx, corpus, record)
 	}

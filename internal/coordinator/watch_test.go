@@ -110,6 +110,20 @@ func (w *watched) published() {
 const growthTrigger = "growth"
 
 // TestGrowthWaitsForQuiet: an ingestion that is under way would be built half and paid for twice.
+// Seeds 7: with build.auto false nothing starts by itself, the first build included; what was begun goes on.
+func TestNothingStartsByItself(t *testing.T) {
+	w := newWatched(t)
+	one := w.watcher(nil)
+	one.cfg.Rule.Manual = true
+	w.changed("c", 100)
+	w.looks(one, time.Hour, "")
+	w.looks(one, time.Hour, "")
+	one.cfg.Schedule = everyMinute{}
+	w.looks(one, time.Hour, "")
+	one.cfg.Rule.Manual, one.cfg.Schedule = false, nil
+	w.looks(one, time.Hour, "growth")
+}
+
 func TestGrowthWaitsForQuiet(t *testing.T) {
 	w := newWatched(t)
 	one := w.watcher(nil)

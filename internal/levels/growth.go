@@ -8,6 +8,8 @@ import (
 
 // Rule is the growth rule's setting.
 type Rule struct {
+	// Manual says that nothing starts by itself, not even the first build of a corpus; what was begun goes on.
+	Manual bool
 	// Threshold is the share of change since the last published build at which a build is due; above 0.
 	Threshold float64
 	// Scope and KeepLeaves are those that the next build would have.
