@@ -127,7 +127,7 @@ func TestB2RefusedEncodingFormat(t *testing.T) {
 }
 
 // answering asks an endpoint that always answers with a body.
-func answering(t *testing.T, status int, body string) (mapreduce.Answer, error, *llm.Stats) {
+func answering(t *testing.T, status int, body string) (mapreduce.Answer, *llm.Stats, error) {
 	t.Helper()
 	base := serve(t, func(w http.ResponseWriter, _ *http.Request, _ map[string]any) {
 		w.WriteHeader(status)
@@ -135,7 +135,7 @@ func answering(t *testing.T, status int, body string) (mapreduce.Answer, error, 
 	})
 	stats := &llm.Stats{}
 	a, err := ask(t, summarizer(t, summaries(base), func(d *llm.Deps) { d.Stats = stats }))
-	return a, err, stats
+	return a, stats, err
 }
 
 func said(text, finish string) string {
@@ -145,7 +145,7 @@ func said(text, finish string) string {
 // TestB4Finish: only a known good end makes an answer whole. FAULTS2 B4 (razzant/claudexor 144, genkit-ai/genkit 6259).
 func TestB4Finish(t *testing.T) {
 	for _, finish := range []string{"stop", "eos", "end_turn", "STOP", "stop_sequence", "COMPLETE"} {
-		if a, err, _ := answering(t, 200, said("A summary.", finish)); err != nil || a.Text != "A summary." {
+		if a, _, err := answering(t, 200, said("A summary.", finish)); err != nil || a.Text != "A summary." {
 			t.Errorf("%s: %q, %v", finish, a.Text, err)
 		}
 	}
@@ -153,12 +153,12 @@ func TestB4Finish(t *testing.T) {
 		"error": llm.Failed, "abort": llm.Failed, "network_error": llm.Failed, "tool_calls": llm.Failed, "OTHER": llm.Failed, "insufficient_system_resource": llm.Failed,
 		"MAX_TOKENS": llm.CutOff, "length": llm.CutOff, "model_length": llm.CutOff, "SAFETY": llm.Refusal, "RECITATION": llm.Refusal, "content_filter": llm.Refusal,
 	} {
-		_, err, _ := answering(t, 200, said("Half of a summ", finish))
+		_, _, err := answering(t, 200, said("Half of a summ", finish))
 		if e := new(llm.Error); !errors.As(err, &e) || e.Reason != want {
 			t.Errorf("%s: %v, want %s", finish, err, want)
 		}
 	}
-	_, err, _ := answering(t, 200, `{"choices":[{"message":{"content":"Half of"},"finish_reason":"stop","error":{"code":502,"message":"Provider disconnected"}}]}`)
+	_, _, err := answering(t, 200, `{"choices":[{"message":{"content":"Half of"},"finish_reason":"stop","error":{"code":502,"message":"Provider disconnected"}}]}`)
 	if err == nil || !strings.Contains(err.Error(), "disconnected") {
 		t.Errorf("choices[0].error: %v", err)
 	}
@@ -175,17 +175,17 @@ func TestB6B11Usage(t *testing.T) {
 		`{"input_tokens":100,"output_tokens":20}`:                           {Calls: 1, InputTokens: 100, OutputTokens: 20},
 		`{"prompt_tokens":100,"completion_tokens":20,"total_tokens":"120"}`: {Calls: 1, InputTokens: 100, OutputTokens: 20},
 	} {
-		if a, err, _ := answering(t, 200, fmt.Sprintf(answer, usage)); err != nil || a.Usage != want {
+		if a, _, err := answering(t, 200, fmt.Sprintf(answer, usage)); err != nil || a.Usage != want {
 			t.Errorf("%s: %+v, %v; want %+v", usage, a.Usage, err, want)
 		}
 	}
 	for _, usage := range []string{`[]`, `"none"`, `{"prompt_tokens":{}}`, `null`, `{"prompt_tokens":-5,"completion_tokens":1e300}`} {
-		a, err, _ := answering(t, 200, fmt.Sprintf(answer, usage))
+		a, _, err := answering(t, 200, fmt.Sprintf(answer, usage))
 		if err != nil || a.Text != "A summary." || a.Usage.InputTokens == 0 {
 			t.Errorf("%s: %+v, %v", usage, a, err)
 		}
 	}
-	if a, err, _ := answering(t, 200, "\ufeff"+fine); err != nil || a.Text != "A summary." {
+	if a, _, err := answering(t, 200, "\ufeff"+fine); err != nil || a.Text != "A summary." {
 		t.Errorf("a byte order mark: %q, %v", a.Text, err)
 	}
 }
@@ -197,7 +197,7 @@ func TestB10StreamUnasked(t *testing.T) {
 		"whole":  "event: message\ndata: " + fine + "\n\n",
 		"marked": "\ufeff: ping\n\ndata: " + fine + "\n\n",
 	} {
-		a, err, stats := answering(t, 200, body)
+		a, stats, err := answering(t, 200, body)
 		if err != nil || a.Text != "A summary." || a.Usage.InputTokens != 21 || stats.Calls.Load() != 1 {
 			t.Errorf("%s: %+v, %v, %d calls", name, a, err, stats.Calls.Load())
 		}
@@ -318,14 +318,14 @@ func TestB22Keys(t *testing.T) {
 
 // TestB23NotUTF8: bytes that aren't UTF-8 are no answer, and neither is a question for the passages. FAULTS2 B23.
 func TestB23NotUTF8(t *testing.T) {
-	if a, err, _ := answering(t, 200, strings.Replace(fine, "A summary.", "Un r\xe9sum\xe9.", 1)); err == nil {
+	if a, _, err := answering(t, 200, strings.Replace(fine, "A summary.", "Un r\xe9sum\xe9.", 1)); err == nil {
 		t.Errorf("became %q", a.Text)
 	}
 	for _, text := range []string{
 		"Please provide the passages you would like me to summarize.", "It seems you haven't provided any passages.", "Sure! Please share the text.",
 		"I'm ready to help. What would you like me to summarize?", "There are no passages provided.",
 	} {
-		_, err, _ := answering(t, 200, said(text, "stop"))
+		_, _, err := answering(t, 200, said(text, "stop"))
 		if e := new(llm.Error); !errors.As(err, &e) || e.Reason != llm.AsksBack {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -421,7 +421,7 @@ func TestLoopsAndPlanning(t *testing.T) {
 		"We need more rain, the farmers say, and the council has promised a new dam.":                                   "",
 		"Rain fell on Monday, snow fell on Tuesday, hail fell on Wednesday, and on Thursday nothing fell from the sky.": "",
 	} {
-		_, err, stats := answering(t, 200, said(text, "stop"))
+		_, stats, err := answering(t, 200, said(text, "stop"))
 		e := new(llm.Error)
 		if got := llm.Reason(""); errors.As(err, &e) {
 			got = e.Reason

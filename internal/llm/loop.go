@@ -16,15 +16,14 @@ const (
 	manyWords, differentRuns = 40, 0.5
 )
 
-// refuseLoops refuses an answer that says the same over and over. Text whose source does so too is as it should be.
+// refuseLoops refuses an answer that says the same over and over. Where the passages do so too, alone or together, it is as it
+// should be.
 func refuseLoops(r *Reply, source []string) Reason {
 	if !loops(r.Text) {
 		return ""
 	}
-	for _, s := range source {
-		if loops(s) {
-			return ""
-		}
+	if loops(strings.Join(source, "\n")) {
+		return ""
 	}
 	return Loops
 }
