@@ -179,18 +179,18 @@ func (r *run) bisect(ctx context.Context, rows []int32) ([][]int32, error) {
 func leastAlike(x []float32, d int) (int, int) {
 	n := len(x) / d
 	at := func(i int) []float32 { return x[i*d : (i+1)*d] }
-	farthest := func(i int) (int, float64) {
+	farthest := func(i int) int {
 		far, least := i, math.Inf(1)
 		for j := range n {
 			if v := dot(at(i), at(j)); j != i && v < least {
 				far, least = j, v
 			}
 		}
-		return far, least
+		return far
 	}
 	if n > 256 {
-		a, _ := farthest(0)
-		b, _ := farthest(a)
+		a := farthest(0)
+		b := farthest(a)
 		return min(a, b), max(a, b)
 	}
 	a, b, least := 0, 1, math.Inf(1)

@@ -137,7 +137,7 @@ func (w *Watcher) lookAt(ctx context.Context, corpus string) (string, error) {
 		return "", err
 	}
 	s := w.sight(corpus, record)
-	if trigger := w.goesOn(s, state, record); trigger != "" {
+	if trigger := w.goesOn(s, state); trigger != "" {
 		return trigger, nil
 	}
 	if state != nil && !mayFollow(s, state, record) {
@@ -169,7 +169,7 @@ func (w *Watcher) sight(corpus string, record *levels.Corpus) *sight {
 }
 
 // goesOn tells whether a build that was begun goes on by itself.
-func (w *Watcher) goesOn(s *sight, state *levels.State, record *levels.Corpus) string {
+func (w *Watcher) goesOn(s *sight, state *levels.State) string {
 	switch {
 	case state == nil:
 	case !state.Resting():
