@@ -141,14 +141,15 @@ func (r *run) start(record *levels.Corpus, req Request, d levels.Decision) (Repo
 	if r.state != nil {
 		version = r.state.Version
 	}
+	stale := r.cfg.Stale
+	if req.Restale {
+		stale = 0
+	}
 	r.state = &levels.State{
 		Version: version,
 		Corpus:  r.cfg.Corpus, Build: newBuildID(now), Generation: record.Generation + 1, Recipe: r.cfg.Recipe,
 		Config: r.configDigest(), Settings: r.cfg.Settings, Trigger: why, MaxDepth: r.cfg.MaxDepth, Status: levels.Running, Started: now,
-		From: r.from(record, req), Stale: r.cfg.Stale, Key: r.req.Key, MaxTokens: r.req.MaxTokens, MaxCost: r.req.MaxCost,
-	}
-	if req.Restale {
-		r.state.Stale = 0
+		From: r.from(record, req), Stale: stale, Key: r.req.Key, MaxTokens: r.req.MaxTokens, MaxCost: r.req.MaxCost,
 	}
 	if err := r.save(r.ctx); err != nil {
 		return Report{}, err
@@ -219,26 +220,11 @@ func (r *run) resumeDegraded() (Report, error) {
 	return r.drive()
 }
 
-// keep keeps the key and the budget of the request that goes on with a build. Who goes on with it by himself changes nothing.
-func (r *run) keep() error {
-	before := *r.state
-	if r.req.Key != "" {
-		r.state.Key = r.req.Key
-	}
-	if r.req.Trigger != TriggerResumed {
-		r.state.MaxTokens, r.state.MaxCost = r.req.MaxTokens, r.req.MaxCost
-	}
-	if before.Key == r.state.Key && same(before.MaxTokens, r.state.MaxTokens) && same(before.MaxCost, r.state.MaxCost) {
-		return nil
-	}
-	return r.save(r.ctx)
-}
-
-func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
-
 // drive does what the state says until the build rests.
 func (r *run) drive() (Report, error) {
-	if err := r.keep(); err != nil {
+	// A resume by itself keeps the budget that somebody asked for.
+	asked := levels.Requested{Key: r.req.Key, Budget: r.req.Trigger != TriggerResumed, MaxTokens: r.req.MaxTokens, MaxCost: r.req.MaxCost}
+	if _, err := r.step(asked); err != nil {
 		return Report{}, err
 	}
 	if r.req.Began != nil {
@@ -331,6 +317,8 @@ func (r *run) step(e levels.Event) (levels.Ready, error) {
 	return ready, nil
 }
 
+// save makes the state durable, stamped with who saves it and when: bookkeeping that no decision of Step reads. All else of the
+// state is changed by Step alone.
 func (r *run) save(ctx context.Context) error {
 	lease := r.hold.Lease()
 	r.state.Epoch, r.state.Updated = lease.Epoch, time.Now()

@@ -25,10 +25,11 @@ func (r *run) of(level int) tree.Level {
 // finishes between the readings then shows up in one of them at least; the other order would invent missing ones,
 // which is harmless but costs look-ups.
 func (r *run) publishLevel(level int) (levels.Event, error) {
+	began := time.Now()
 	if _, err := r.publish(level); err != nil {
 		return lostOr(err)
 	}
-	return levels.LevelPublished{Level: level}, nil
+	return levels.LevelPublished{Level: level, Began: began}, nil
 }
 
 // publish is publishLevel that returns how many tasks were nowhere and are queued now. The error is a *planLost if there is
@@ -41,9 +42,6 @@ func (r *run) publish(level int) (int, error) {
 	r.setDoing(fmt.Sprintf("publishing %d tasks of level %d", len(plan.Clusters), level))
 	defer r.setDoing("")
 	began := time.Now()
-	if l := r.state.At(level); l.Started.IsZero() {
-		l.Started = began
-	}
 	if err := r.deps.Barrier.Open(r.ctx, r.of(level), plan.Digest, len(plan.Clusters)); err != nil {
 		return 0, fmt.Errorf("coordinator: level %d: %w", level, err)
 	}
@@ -201,9 +199,6 @@ func (r *run) awaitLevel(level int) (levels.Event, error) {
 			return nil, err
 		}
 		if event.Count.Complete() {
-			if l := r.state.At(level); !l.Started.IsZero() {
-				l.Took = time.Since(l.Started)
-			}
 			return event, nil
 		}
 		if _, err := r.state.Step(event); err != nil { // counts for people; saved with the next transition
@@ -236,7 +231,7 @@ func (r *run) lookAt(level int) (levels.LevelCounted, error) {
 	if err != nil {
 		return levels.LevelCounted{}, fmt.Errorf("coordinator: level %d: %w", level, err)
 	}
-	event := levels.LevelCounted{Level: level, Count: count, Allowed: r.allowed(count.Total)}
+	event := levels.LevelCounted{Level: level, At: time.Now(), Count: count, Allowed: r.allowed(count.Total)}
 	if count.Dead > 0 {
 		if event.Causes, err = r.readBuried(level); err != nil {
 			return levels.LevelCounted{}, err
@@ -251,26 +246,28 @@ func (r *run) allowed(total int) int { return int(r.cfg.Buried * float64(total))
 // keptBurials is how many buried tasks the build's record lists; the dead stream has them all.
 const keptBurials = 1000
 
-// readBuried copies the buried tasks into the build's record and counts those of a level by cause.
+// readBuried lists the buried tasks in the build's record, which is saved with its next transition, and counts those of a level by
+// cause.
 func (r *run) readBuried(level int) (map[string]int, error) {
 	buried, err := r.deps.Queue.Dead(r.ctx, r.cfg.Corpus, r.state.Build)
 	if err != nil {
 		return nil, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
 	causes := make(map[string]int)
-	r.state.Buried, r.state.BuriedCount = nil, make(map[string]int)
+	listed := levels.BuriedListed{ByCause: make(map[string]int)}
 	for _, b := range buried {
 		if b.Task.Level == level {
 			causes[b.Cause]++
 		}
-		r.state.BuriedCount[b.Cause]++
-		if len(r.state.Buried) < keptBurials {
-			r.state.Buried = append(r.state.Buried, levels.Burial{
+		listed.ByCause[b.Cause]++
+		if len(listed.Tasks) < keptBurials {
+			listed.Tasks = append(listed.Tasks, levels.Burial{
 				Task: b.Task.ID.String(), Level: b.Task.Level, Cause: b.Cause, Error: b.Error,
 			})
 		}
 	}
-	return causes, nil
+	_, err = r.state.Step(listed)
+	return causes, err
 }
 
 // publishTree switches readers to the new generation in one step. What the new tree doesn't have gets its end before

@@ -51,9 +51,8 @@ func (r *run) reconcile(level int) error {
 
 // foundMissing keeps for people how many tasks were nowhere and are queued again.
 func (r *run) foundMissing(level, missing int) error {
-	r.state.At(level).Missing += missing
-	r.say("%d tasks of level %d were neither done, queued nor buried, and are queued again", missing, level)
-	return r.save(r.ctx)
+	_, err := r.step(levels.TasksMissing{Level: level, Tasks: missing})
+	return err
 }
 
 // repair waits until every node of a sealed level's plan is in the store, but for the buried, and has those made again that are not:

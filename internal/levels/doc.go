@@ -14,6 +14,11 @@
 // must do: save the state first, then the one next [Action]. An event that comes twice, or late, changes nothing, so
 // a caller that was killed at any point loads the state, asks [State.Next] and goes on.
 //
+// Nothing else changes a state once it is made; a test of package policy looks. Three fields are bookkeeping of whoever saves it:
+// Epoch, the lease's, which fences a stale saver off and is a floor for the next lease; Version, which says of two copies which is
+// newer; and Updated, the time. Step reads none of them, so a stamp that is early, late or lost changes no decision of its; Updated
+// only delays when a build that rests is tried again.
+//
 // # Ports
 //
 // What the caller keeps the facts in stands behind [Barrier], [Builds], [Corpora] and [Plans]. Package leveltest

@@ -3,9 +3,11 @@ package levels
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
+	"time"
 )
 
 // Event is something that has become true and, where it leaves a trace, durable.
@@ -28,11 +30,15 @@ type (
 		Why      string
 		Baseline Baseline // with level 1
 	}
-	// LevelPublished: every task of the level is queued, done or dead.
-	LevelPublished struct{ Level int }
-	// LevelCounted: the barrier was read. Allowed is how many buried tasks the level may be sealed with.
+	// LevelPublished: every task of the level is queued, done or dead. Began is when that was begun; the first time counts.
+	LevelPublished struct {
+		Level int
+		Began time.Time
+	}
+	// LevelCounted: the barrier was read, At some time. Allowed is how many buried tasks the level may be sealed with.
 	LevelCounted struct {
 		Level   int
+		At      time.Time
 		Count   Count
 		Allowed int
 		Causes  map[string]int // of the dead, for people
@@ -45,6 +51,20 @@ type (
 	Stopped struct{ Stop Stop }
 	// Resumed: a resting build goes on.
 	Resumed struct{}
+	// TasksMissing: so many tasks of a level were found nowhere, and are queued again.
+	TasksMissing struct{ Level, Tasks int }
+	// BuriedListed: the buried tasks of the build were read. Tasks are some of them, ByCause counts all.
+	BuriedListed struct {
+		Tasks   []Burial
+		ByCause map[string]int
+	}
+	// Requested: somebody asked for the build under a key, "" for none, and with Budget set under a budget; see State.
+	Requested struct {
+		Key       string
+		Budget    bool
+		MaxTokens *int
+		MaxCost   *float64
+	}
 	// Reopened: buried tasks of the level were taken back, to run again.
 	Reopened struct{ Level int }
 )
@@ -58,6 +78,9 @@ func (TreePublished) event()  {}
 func (Stopped) event()        {}
 func (Resumed) event()        {}
 func (Reopened) event()       {}
+func (BuriedListed) event()   {}
+func (TasksMissing) event()   {}
+func (Requested) event()      {}
 
 // Action is the one thing to do next.
 type Action string
@@ -132,8 +155,17 @@ func (s *State) Deepest() int {
 	return 0
 }
 
-// At returns the record of a level, or nil.
+// At returns a copy of the record of a level, or nil.
 func (s *State) At(level int) *Level {
+	l := s.at(level)
+	if l == nil {
+		return nil
+	}
+	c := *l
+	return &c
+}
+
+func (s *State) at(level int) *Level {
 	if level < 1 || level > len(s.Levels) {
 		return nil
 	}
@@ -151,8 +183,12 @@ func (s *State) clone() *State {
 // same compares what Step may change.
 func (s *State) same(t *State) bool {
 	return s.Status == t.Status && s.Cause == t.Cause && s.Why == t.Why && s.StoppedBecause == t.StoppedBecause &&
-		s.Baseline == t.Baseline && s.Coherence == t.Coherence && slices.Equal(s.Levels, t.Levels)
+		s.Baseline == t.Baseline && s.Coherence == t.Coherence && slices.Equal(s.Levels, t.Levels) &&
+		slices.Equal(s.Buried, t.Buried) && maps.Equal(s.BuriedCount, t.BuriedCount) &&
+		s.Key == t.Key && alike(s.MaxTokens, t.MaxTokens) && alike(s.MaxCost, t.MaxCost)
 }
+
+func alike[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func (s *State) apply(e Event) (string, error) {
 	switch e := e.(type) {
@@ -174,12 +210,20 @@ func (s *State) apply(e Event) (string, error) {
 		return s.resumed()
 	case Reopened:
 		return s.reopened(e)
+	case TasksMissing:
+		return s.missing(e)
+	case BuriedListed:
+		s.Buried, s.BuriedCount = e.Tasks, e.ByCause
+		return "", nil
+	case Requested:
+		s.requested(e)
+		return "", nil
 	}
 	panic(fmt.Sprintf("levels: unknown event %T", e))
 }
 
 func (s *State) planned(e LevelPlanned) (string, error) {
-	if l := s.At(e.Level); l != nil && l.Phase != Planning {
+	if l := s.at(e.Level); l != nil && l.Phase != Planning {
 		if l.Digest != e.Digest {
 			return "", fmt.Errorf("level %d is planned with digest %.12s, not %.12s", e.Level, l.Digest, e.Digest)
 		}
@@ -232,18 +276,40 @@ func (s *State) expectPlanning(level int) error {
 }
 
 func (s *State) published(e LevelPublished) (string, error) {
-	l := s.At(e.Level)
+	l := s.at(e.Level)
 	switch {
 	case l == nil || l.Phase == Planning:
 		return "", fmt.Errorf("level %d is published before it is planned", e.Level)
 	case l.Phase == Publishing && s.Status == Running:
 		l.Phase = Open
 	}
+	if l.Started.IsZero() {
+		l.Started = e.Began
+	}
 	return "", nil
 }
 
+func (s *State) missing(e TasksMissing) (string, error) {
+	l := s.at(e.Level)
+	if l == nil {
+		return "", fmt.Errorf("level %d has no tasks", e.Level)
+	}
+	l.Missing += e.Tasks
+	return fmt.Sprintf("%d tasks of level %d were neither done, queued nor buried, and are queued again", e.Tasks, e.Level), nil
+}
+
+// requested keeps the key and the budget of who asked last; a request without a key leaves the one that is there.
+func (s *State) requested(e Requested) {
+	if e.Key != "" {
+		s.Key = e.Key
+	}
+	if e.Budget {
+		s.MaxTokens, s.MaxCost = e.MaxTokens, e.MaxCost
+	}
+}
+
 func (s *State) counted(e LevelCounted) (string, error) {
-	l := s.At(e.Level)
+	l := s.at(e.Level)
 	switch {
 	case l == nil || l.Phase == Planning || l.Phase == Publishing:
 		return "", fmt.Errorf("level %d is counted before it is open", e.Level)
@@ -259,6 +325,9 @@ func (s *State) counted(e LevelCounted) (string, error) {
 	if s.Status != Running || l.Done+l.Dead < l.Total {
 		return "", nil
 	}
+	if !l.Started.IsZero() && e.At.After(l.Started) {
+		l.Took = e.At.Sub(l.Started)
+	}
 	if l.Dead > e.Allowed {
 		s.rest(Stop{Degraded, CauseBuried, fmt.Sprintf("%d of %d tasks of level %d are buried: %s", l.Dead, l.Total, l.Level, grouped(e.Causes))})
 		return s.Why, nil
@@ -272,7 +341,7 @@ func (s *State) counted(e LevelCounted) (string, error) {
 }
 
 func (s *State) planLost(e PlanLost) (string, error) {
-	if s.At(e.Level) == nil || s.Status == Built || s.Status == Cancelled { // a build that is over needs no plans
+	if s.at(e.Level) == nil || s.Status == Built || s.Status == Cancelled { // a build that is over needs no plans
 		return "", nil
 	}
 	s.Levels = slices.Clone(s.Levels[:e.Level-1])
@@ -326,7 +395,7 @@ func (s *State) resumed() (string, error) {
 }
 
 func (s *State) reopened(e Reopened) (string, error) {
-	l := s.At(e.Level)
+	l := s.at(e.Level)
 	if l == nil || l.Phase == Planning || l.Phase == Publishing {
 		return "", fmt.Errorf("level %d has no buried tasks", e.Level)
 	}

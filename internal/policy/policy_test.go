@@ -154,6 +154,56 @@ func TestArchitectureListsEveryPackage(t *testing.T) {
 	})
 }
 
+// TestStatesChangeInStepOnly holds that no program but the state machine changes the state of a build, save for the stamps of
+// whoever saves it; levels/doc.go says why those can't hurt.
+func TestStatesChangeInStepOnly(t *testing.T) {
+	stamps := []string{"Epoch", "Updated", "Version"}
+	eachGoFile(t, func(path string, file *ast.File, fset *token.FileSet) {
+		folder := filepath.ToSlash(filepath.Dir(path))
+		if strings.HasSuffix(path, "_test.go") || below(folder, "internal/levels") {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			var changed []ast.Expr
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				changed = n.Lhs
+			case *ast.IncDecStmt:
+				changed = []ast.Expr{n.X}
+			}
+			for _, x := range changed {
+				if field := fieldOfState(x); field != "" && !slices.Contains(stamps, field) {
+					t.Errorf("%s: %s of a state is changed; make it an event of levels", fset.Position(x.Pos()), field)
+				}
+			}
+			return true
+		})
+	})
+}
+
+// fieldOfState returns the field of a variable or field named state that an expression is, or is in; "" if it is none.
+func fieldOfState(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.IndexExpr:
+		return fieldOfState(x.X)
+	case *ast.StarExpr:
+		return fieldOfState(x.X)
+	case *ast.SelectorExpr:
+		switch of := x.X.(type) {
+		case *ast.Ident:
+			if of.Name == "state" {
+				return x.Sel.Name
+			}
+		case *ast.SelectorExpr:
+			if of.Sel.Name == "state" {
+				return x.Sel.Name
+			}
+		}
+		return fieldOfState(x.X)
+	}
+	return ""
+}
+
 // ruleFor returns the rule with the longest folder that holds the given one.
 func ruleFor(folder string) (rule, bool) {
 	var best rule
