@@ -31,7 +31,7 @@ const corpusName = "c"
 
 // system is everything that outlives a process: the stores, the queue, the journal, and the endpoint with its bill.
 type system struct {
-	t        *testing.T
+	t        testing.TB
 	nodes    *storetest.Memory
 	records  *leveltest.Memory
 	queue    *queuetest.Memory
@@ -45,16 +45,17 @@ type system struct {
 	slots    int
 	grow     *clustering.Config // set: builds grow the tree, with real clustering
 	embedder llm.Embedder
+	counter  mapreduce.Counter
 	stale    float64
 	still    time.Duration
 	around   func(store.Store) store.Store // nil: the nodes as they are
 }
 
-func newSystem(t *testing.T) *system {
+func newSystem(t testing.TB) *system {
 	return &system{
 		t: t, nodes: storetest.NewMemory(), records: leveltest.NewMemory(),
 		queue: queuetest.NewMemory(queuetest.MemoryConfig{}), journal: queuetest.NewJournal(),
-		endpoint: &endpoint{paid: map[string]int{}}, cluster: inFives, recipe: "r", slots: 4, embedder: hashed{},
+		endpoint: &endpoint{paid: map[string]int{}}, cluster: inFives, recipe: "r", slots: 4, embedder: hashed{}, counter: words{},
 		rule: levels.Rule{Threshold: 0.1, Scope: tree.ScopeCorpus, KeepLeaves: true},
 	}
 }
@@ -85,8 +86,10 @@ type endpoint struct {
 	paid map[string]int // by input
 	// words, if above 0, makes the answer the first of the words below, half as many as there are and at most so many.
 	words int
-	fail  func(input string) error
-	hold  func(ctx context.Context) error
+	// answer, if not nil, takes the place of all that.
+	answer func(ctx context.Context, texts []string) (string, error)
+	fail   func(input string) error
+	hold   func(ctx context.Context) error
 }
 
 func (e *endpoint) total() int {
@@ -115,6 +118,9 @@ func (e *endpoint) call(ctx context.Context, texts []string) (string, error) {
 	e.mu.Lock()
 	e.paid[input]++
 	e.mu.Unlock()
+	if e.answer != nil {
+		return e.answer(ctx, texts)
+	}
 	if e.words > 0 {
 		all := strings.Fields(strings.Join(texts, " "))
 		return strings.Join(all[:min(e.words, (len(all)+1)/2)], " "), nil
@@ -248,7 +254,7 @@ func (p *process) run(ctx context.Context, req coordinator.Request) (coordinator
 	}
 	w, err := worker.New(worker.Config{
 		Slots: p.slots, MaxAttempts: 3, Recipe: p.recipe,
-		Reduce: mapreduce.Config{ContextTokens: 4000, MaxOutputTokens: 50, Prompt: "sum: " + mapreduce.Placeholder, Counter: words{}},
+		Reduce: mapreduce.Config{ContextTokens: 8192, MaxOutputTokens: 200, Prompt: "sum: " + mapreduce.Placeholder, Counter: p.counter},
 	}, worker.Deps{
 		Queue: tasks, Store: nodes, Barrier: barrier, Plans: plans, Builds: builds, Journal: journal,
 		Summarizer: &journaled{journal, p.endpoint, k.check}, Embedder: p.embedder, Marked: c.Hint,

@@ -31,6 +31,8 @@ type router struct {
 	write  chan<- event
 	buffer []leaf // to be looked up
 	texts  []leaf // to be embedded
+	// free are the leaves, by text, of the documents that were looked for one in last.
+	free map[string]map[textHash][]*tree.Node
 }
 
 // compare looks every leaf up in the store and passes on those that are missing there or differ.
@@ -129,9 +131,12 @@ func (t *router) held() (map[tree.ID]*tree.Node, error) {
 	for i := range nodes {
 		held[nodes[i].ID] = &nodes[i]
 	}
+	if err := t.adopt(held); err != nil {
+		return nil, err
+	}
 	for i := range t.buffer {
 		l := &t.buffer[i]
-		if old, ok := held[l.node.ID]; ok && !l.given && old.Vector == nil && !sameMetadata(old.Metadata, l.node.Metadata) {
+		if old, ok := held[l.node.ID]; ok && !l.given && old.Vector == nil && !sameLeaf(old, &l.node) {
 			changed = append(changed, l.node.ID)
 		}
 	}
@@ -153,7 +158,7 @@ func (t *router) settleLeaf(l *leaf, old *tree.Node, held bool) bool {
 	var refused error
 	write := !held
 	if held {
-		l.again = !sameMetadata(old.Metadata, l.node.Metadata) || l.given && !sameVector(old.Vector, l.node.Vector)
+		l.again = !sameLeaf(old, &l.node) || l.given && !sameVector(old.Vector, l.node.Vector)
 		if l.again && !l.given {
 			l.node.Vector = old.Vector
 		}
@@ -235,6 +240,11 @@ func (t *router) send(e event) error {
 	case <-t.ctx.Done():
 		return t.ctx.Err()
 	}
+}
+
+// sameLeaf reports whether a leaf that is held stands where it should, with the metadata that it should have.
+func sameLeaf(held, now *tree.Node) bool {
+	return held.ChunkIndex == now.ChunkIndex && sameMetadata(held.Metadata, now.Metadata)
 }
 
 func sameMetadata(a, b map[string]any) bool {

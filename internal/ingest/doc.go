@@ -3,7 +3,8 @@
 // # What is written
 //
 // A leaf's id is a function of corpus, document, place and text ([tree.LeafID]), so ingesting the same text again finds its
-// leaves in the store and neither embeds nor writes them. Of a changed document only the leaves that are new are embedded;
+// leaves in the store and neither embeds nor writes them. The same text elsewhere in the same document is the same leaf, with
+// the id of its first place. Of a changed document only the leaves that are new are embedded;
 // those that its new version lacks are removed after the new ones stand. A run that was interrupted is completed by
 // running it again, at no second cost.
 //

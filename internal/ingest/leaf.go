@@ -15,6 +15,9 @@ type document struct {
 	line   int  // of its first row
 	file   bool // cut from a text, as a whole; else its rows may be anywhere in the input
 
+	// claimed are the ids that leaves of it have; the router alone knows them.
+	claimed map[tree.ID]bool
+
 	// What follows is guarded by run.mu.
 	ids     []tree.ID // of its leaves
 	next    int       // index of the next row that names none
