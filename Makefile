@@ -110,6 +110,11 @@ bench-query: need-go ## what whole queries take at 50,000 and 1,000,000 nodes; t
 	AERIE_BENCH_NODES=$(NODES) AERIE_BENCH_HOME=$(AERIE_BENCH_HOME) \
 	  $(GO) test -run '^$$' -bench Retrieve -benchtime 200x -timeout 60m ./internal/retrieve
 
+.PHONY: bench-growth
+bench-growth: AERIE_BENCH_DATA ?= $(CURDIR)/../shared/data/embeddings
+bench-growth: need-go ## what a change of a corpus costs beside a build in full; reads leaves and vectors from AERIE_BENCH_DATA
+	AERIE_BENCH_DATA=$(AERIE_BENCH_DATA) $(GO) test -run '^$$' -bench Growth -benchtime 1x -timeout 60m ./internal/coordinator
+
 .PHONY: microbench
 microbench: need-go ## the Go benchmarks of every package
 	$(GO) test -run '^$$' -bench . -benchmem ./...

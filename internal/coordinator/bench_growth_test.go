@@ -262,7 +262,7 @@ func BenchmarkGrowthOfDocuments(b *testing.B) {
 		s.add([]passage{one})
 		paid, calls, c = s.pay()
 		row("PEPs, one word", paid, full, calls, "<= 1 %", c)
-		s.remove(docs[7])
+		s.remove(docs[60])
 		paid, calls, c = s.pay()
 		row("PEPs, -1 % documents", paid, full, calls, "<= 6 %", c)
 		s.remove(flat(docs[20:26]))

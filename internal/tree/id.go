@@ -19,8 +19,8 @@ type ID [16]byte
 // corpus, so it never changes.
 var idNamespace = ID{0x5f, 0x0a, 0x7c, 0x35, 0x1d, 0x5e, 0x4b, 0x0b, 0x9c, 0x77, 0x2f, 0x5b, 0x8e, 0x61, 0x3a, 0x94}
 
-// LeafID returns the id of the leaf that came to be as chunk number index of a document. The same text at the same place
-// of the same document is the same leaf; an edit makes another one.
+// LeafID returns the id of the leaf that came to be as chunk number index of a document. The same text in
+// the same document is the same leaf, and keeps the id when it moves; an edit makes another one.
 func LeafID(corpus, document string, index int, text string) ID {
 	digest := sha256.Sum256([]byte(text))
 	h := newID("leaf")
