@@ -130,6 +130,8 @@ type Build struct {
 	GrowthThreshold float64 `key:"growth_threshold"`
 	// Auto false starts no build by itself, not even the first one: aerie build does.
 	Auto bool `key:"auto"`
+	// DeleteDelay is how long after the last deletion of a document a build is due; at least 0s.
+	DeleteDelay time.Duration `key:"delete_delay"`
 	// Growth is incremental (a build grows the published tree where it can) or full (each clusters everything anew).
 	Growth string `key:"growth"`
 	// Stale is the share of its leaf tokens that a summary of a growing tree may not have seen, 0 to below 1; 0 makes every
@@ -297,7 +299,7 @@ func Default() *Config {
 			Timeout: embeddings.Timeout,
 		},
 		Build: Build{
-			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, Auto: true, Growth: "incremental", Stale: 0.20,
+			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, Auto: true, Growth: "incremental", Stale: 0.20, DeleteDelay: time.Minute,
 			MinChunks: 5, Slots: 8, MaxAttempts: 5, TaskTimeout: time.Hour,
 			TimeZone: "UTC",
 		},

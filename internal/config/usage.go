@@ -49,6 +49,7 @@ var usage = map[string]string{
 	"build.keep_leaves":      "false (document only): leaves stay out of search",
 	"build.auto":             "false: a coordinator starts no build by itself, not even the first",
 	"build.growth_threshold": "share of change since the last build that makes the next one due",
+	"build.delete_delay":     "how long after a document was deleted a build is due that takes its text out of the summaries",
 	"build.growth":           "incremental: a build grows the tree, and costs what has changed | full: each clusters everything anew",
 	"build.stale":            "share of its leaf tokens that a summary may not have seen before it is made again; 0: exact",
 	"build.min_chunks":       "fewer nodes: no level above them",

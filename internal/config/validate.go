@@ -134,6 +134,7 @@ func (c *Config) validateBuild() error {
 		return wrong("build.slots", v, "from 1 to 10000")
 	}
 	if err := cmp.Or(
+		atLeastDuration("build.delete_delay", b.DeleteDelay, 0),
 		atLeast("build.min_chunks", b.MinChunks, 2),
 		notNegative("build.max_depth", b.MaxDepth, "no limit"),
 		atLeast("build.max_attempts", b.MaxAttempts, 1),

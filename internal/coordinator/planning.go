@@ -59,7 +59,7 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 		if err != nil {
 			return nil, err
 		}
-		baseline.Changes = record.Changes
+		baseline.Changes, baseline.Deletions = record.Changes, record.Deletions
 		return r.leafRows(r.ctx)
 	}()
 	if err != nil {

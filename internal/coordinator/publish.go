@@ -276,6 +276,7 @@ func (r *run) publishTree() (levels.Event, error) {
 	r.setDoing(fmt.Sprintf("publishing generation %d", r.state.Generation))
 	defer r.setDoing("")
 	keep := make(map[tree.ID]bool)
+	all, unseen := 1, 0.0
 	for level := 1; level <= r.state.Deepest(); level++ {
 		plan, err := r.plan(level)
 		if err == nil {
@@ -289,21 +290,27 @@ func (r *run) publishTree() (levels.Event, error) {
 		if err != nil {
 			return nil, err
 		}
+		tokens, missed := 0, 0
 		for _, c := range plan.Clusters {
 			keep[c.ID] = true
+			tokens, missed = tokens+c.Tokens, missed+c.Unseen
 		}
+		if level == 1 {
+			all = max(tokens, 1)
+		}
+		unseen = max(unseen, float64(missed)/float64(all))
 	}
 	if err := r.setLives(keep); err != nil {
 		return nil, err
 	}
-	if err := r.switchGeneration(); err != nil {
+	if err := r.switchGeneration(unseen); err != nil {
 		return nil, fmt.Errorf("coordinator: publishing generation %d: %w", r.state.Generation, err)
 	}
 	return levels.TreePublished{}, nil
 }
 
 // switchGeneration lets readers see the new tree. It is refused to a coordinator that another one has followed.
-func (r *run) switchGeneration() error {
+func (r *run) switchGeneration(unseen float64) error {
 	var published levels.Corpus
 	return r.fenced(r.ctx, func(ctx context.Context) error {
 		err := r.deps.Corpora.Update(ctx, r.cfg.Corpus, func(record *levels.Corpus) error {
@@ -313,7 +320,7 @@ func (r *run) switchGeneration() error {
 			if record.Generation != r.state.Generation { // else it was killed right after
 				record.Full = r.fullBuild(record)
 			}
-			record.Coherence = r.state.Coherence
+			record.Coherence, record.Unseen = r.state.Coherence, unseen
 			baseline := r.state.Baseline
 			record.Generation, record.Baseline, record.Epoch = r.state.Generation, &baseline, r.state.Epoch
 			record.StoppedBecause = r.state.StoppedBecause

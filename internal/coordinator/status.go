@@ -38,7 +38,11 @@ type Status struct {
 	Growth         *float64 `json:"growth"`
 	Threshold      float64  `json:"threshold"`
 	NextBuild      string   `json:"next_build"`
-	StoppedBecause string   `json:"stopped_because"`
+	// Unseen is the share of leaf tokens that summaries haven't seen, of the level that has seen least; Advice says why a build in
+	// full would do good, "" if nothing speaks for one.
+	Unseen         float64 `json:"unseen"`
+	Advice         string  `json:"advice,omitempty"`
+	StoppedBecause string  `json:"stopped_because"`
 	// SettingsChanged are the keys whose values differ from those that the unfinished build, or else the tree, was made with.
 	SettingsChanged []string     `json:"settings_changed"`
 	SettingsAdvice  string       `json:"settings_advice"` // one sentence: what differs, and which commands work; "" if nothing does
@@ -91,7 +95,7 @@ func ReadStatus(ctx context.Context, deps StatusDeps, corpus string, rule levels
 	}
 	s := Status{
 		Corpus: corpus, Generation: record.Generation, Threshold: rule.Threshold, Embedder: record.Embedder, Width: record.Width,
-		StoppedBecause: record.StoppedBecause,
+		StoppedBecause: record.StoppedBecause, Unseen: record.Unseen, Advice: levels.Advice(record),
 	}
 	if s.Leaves, err = deps.Store.Count(ctx, corpus, store.Leaves().VisibleAt(record.Generation)); err != nil {
 		return Status{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/levels"
@@ -92,6 +93,8 @@ func (in *Ingester) deleteOne(ctx context.Context, name, id string) (int, error)
 	}
 	err = in.corpora.Update(ctx, name, func(c *levels.Corpus) error {
 		c.Changes += int64(len(ids))
+		c.Deletions++
+		c.Deleted = time.Now()
 		return nil
 	})
 	if err != nil {

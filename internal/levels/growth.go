@@ -2,6 +2,7 @@ package levels
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -12,6 +13,10 @@ type Rule struct {
 	Manual bool
 	// Threshold is the share of change since the last published build at which a build is due; above 0.
 	Threshold float64
+	// DeleteDelay is how long after the last deletion of a document a build is due that takes its text out of the summaries; at
+	// least 0. It counts only with Now, the clock.
+	DeleteDelay time.Duration
+	Now         func() time.Time
 	// Scope and KeepLeaves are those that the next build would have.
 	Scope      tree.Scope
 	KeepLeaves bool
@@ -52,12 +57,31 @@ func (r Rule) Decide(c *Corpus, leaves int) Decision {
 		d.Due = *d.Growth >= r.Threshold
 		d.Why = fmt.Sprintf("the corpus has changed by %s since generation %d, the threshold is %s",
 			percent(*d.Growth), c.Generation, percent(r.Threshold))
+		if !d.Due {
+			r.purge(c, &d)
+		}
+		if !d.Due && !d.Differs && r.Scope == tree.ScopeDocument && *d.Growth > 0 {
+			d.Due, d.Why = true, fmt.Sprintf("documents have changed since generation %d, and each has a tree of its own", c.Generation)
+		}
 	}
 	if d.Differs && !d.Due {
 		d.Why += fmt.Sprintf("; the published tree has scope %s (keep_leaves %t), asked for is %s (keep_leaves %t)",
 			c.Settings.Scope, c.Settings.KeepLeaves, r.Scope, r.KeepLeaves)
 	}
 	return d
+}
+
+// purge makes a build due because documents were deleted, whose text must leave the summaries.
+func (r Rule) purge(c *Corpus, d *Decision) {
+	deleted := c.Deletions - c.Baseline.Deletions
+	if r.Now == nil || deleted <= 0 {
+		return
+	}
+	if left := r.DeleteDelay - r.Now().Sub(c.Deleted); left > 0 {
+		d.Why += fmt.Sprintf("; deleted documents make one due in %s", left.Round(time.Second))
+		return
+	}
+	d.Due, d.Why = true, fmt.Sprintf("documents were deleted since generation %d, and their text must leave the summaries", c.Generation)
 }
 
 func growth(c *Corpus) *float64 {
@@ -68,3 +92,19 @@ func growth(c *Corpus) *float64 {
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
+
+// Advice says why a build in full is worth its cost, "" if nothing speaks for one: the corpus has changed by as much as it had
+// when the tree was built in full, or its leaves hold together less than they did.
+func Advice(c *Corpus) string {
+	if c.Full == nil || c.Full.Generation == c.Generation {
+		return ""
+	}
+	if change := float64(c.Changes-c.Full.Changes) / float64(max(c.Full.Leaves, 1)); change >= 1 {
+		return fmt.Sprintf("the corpus has changed by %s since generation %d was built in full: aerie build --full", percent(change), c.Full.Generation)
+	}
+	if was := c.Full.Coherence; was > 0 && c.Coherence > 0 && c.Coherence < 0.95*was {
+		return fmt.Sprintf("the leaves of a summary hold together %s less than in generation %d, which was built in full: aerie build --full",
+			percent(1-c.Coherence/was), c.Full.Generation)
+	}
+	return ""
+}

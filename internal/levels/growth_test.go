@@ -1,7 +1,9 @@
 package levels_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -53,5 +55,52 @@ func TestRuleDecides(t *testing.T) {
 				t.Error("no reason given")
 			}
 		})
+	}
+}
+
+// TestDeletionsAreDue: a minute after the last deletion, whatever the threshold; and a tree of its own at once.
+func TestDeletionsAreDue(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	c := &levels.Corpus{
+		Generation: 2, Changes: 105, Baseline: &levels.Baseline{Leaves: 100, Changes: 100, Deletions: 3},
+		Settings: &levels.Settings{Scope: tree.ScopeCorpus}, Deletions: 4, Deleted: now.Add(-50 * time.Second),
+	}
+	rule := levels.Rule{Threshold: 0.1, Scope: tree.ScopeCorpus, DeleteDelay: time.Minute, Now: func() time.Time { return now }}
+	if d := rule.Decide(c, 95); d.Due || !strings.Contains(d.Why, "due in 10s") {
+		t.Errorf("after 50 seconds: %+v", d)
+	}
+	now = now.Add(10 * time.Second)
+	if d := rule.Decide(c, 95); !d.Due || !strings.Contains(d.Why, "deleted") {
+		t.Errorf("after a minute: %+v", d)
+	}
+	c.Baseline.Deletions = 4
+	if d := rule.Decide(c, 95); d.Due {
+		t.Errorf("built since: %+v", d)
+	}
+	rule.Scope, c.Settings.Scope = tree.ScopeDocument, tree.ScopeDocument
+	if d := rule.Decide(c, 95); !d.Due {
+		t.Errorf("a document has changed that has a tree of its own: %+v", d)
+	}
+}
+
+func TestAdvice(t *testing.T) {
+	c := &levels.Corpus{
+		Generation: 5, Changes: 250, Coherence: 0.8,
+		Full: &levels.FullBuild{Baseline: levels.Baseline{Leaves: 100, Changes: 200}, Generation: 2, Coherence: 0.82},
+	}
+	if got := levels.Advice(c); got != "" {
+		t.Errorf("half as much has changed: %q", got)
+	}
+	c.Changes = 300
+	if got := levels.Advice(c); !strings.Contains(got, "100.0 %") || !strings.Contains(got, "--full") {
+		t.Errorf("as much has changed: %q", got)
+	}
+	c.Changes, c.Coherence = 201, 0.7
+	if got := levels.Advice(c); !strings.Contains(got, "hold together") {
+		t.Errorf("coherence fell: %q", got)
+	}
+	c.Full.Generation = 5
+	if got := levels.Advice(c); got != "" {
+		t.Errorf("just built in full: %q", got)
 	}
 }

@@ -131,6 +131,8 @@ type Builds interface {
 type Baseline struct {
 	Leaves  int   `json:"leaves"`
 	Changes int64 `json:"changes"`
+	// Deletions are those of the corpus.
+	Deletions int64 `json:"deletions,omitempty"`
 }
 
 // Settings are those that a published tree was built with, kept with it.
@@ -162,6 +164,10 @@ type Corpus struct {
 	// Changes counts leaves that were added, removed or replaced since the corpus began. It only grows.
 	Changes int64 `json:"changes"`
 
+	// Deletions counts documents that were deleted since the corpus began, and Deleted is the time of the last one.
+	Deletions int64     `json:"deletions,omitempty"`
+	Deleted   time.Time `json:"deleted,omitzero"`
+
 	// Generation is what readers see; 0 before the first build.
 	Generation int `json:"generation"`
 	// Baseline is nil when no build was published, and also when it is unknown: Generation tells which.
@@ -170,6 +176,8 @@ type Corpus struct {
 	Settings *Settings `json:"settings"`
 	// StoppedBecause says why the published tree has no further level.
 	StoppedBecause string `json:"stopped_because"`
+	// Unseen is the share of leaf tokens that the summaries of a level haven't seen, of the level that has seen least.
+	Unseen float64 `json:"unseen,omitempty"`
 	// Coherence is the mean cosine of the published tree's leaves with the centers of their clusters; 0 if it is unknown.
 	Coherence float64 `json:"coherence,omitempty"`
 	// Full is the newest build in full, from which the published tree has grown; nil before the first, and when unknown.

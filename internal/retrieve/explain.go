@@ -47,8 +47,16 @@ func (s *search) explained(c *candidate, rank int) Explained {
 	}
 }
 
-// why is the sentence about a candidate's fate.
+// why is the sentence about a candidate's fate, and about its text where that is older than its place.
 func (s *search) why(c *candidate) string {
+	why := s.fate(c)
+	if n := &c.node; n.Carried() {
+		why += fmt.Sprintf("; its text was carried over from %s and has not seen %d tokens below it", n.Author, n.Unseen)
+	}
+	return why
+}
+
+func (s *search) fate(c *candidate) string {
 	switch c.fate {
 	case Chosen:
 		if *s.req.Pack == Coverage {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config"
@@ -180,7 +181,11 @@ func Price(cfg *config.Config, model string) (coordinator.Price, bool) {
 
 // Rule is the growth rule as it is configured.
 func Rule(cfg *config.Config) levels.Rule {
-	return levels.Rule{Manual: !cfg.Build.Auto, Threshold: cfg.Build.GrowthThreshold, Scope: tree.Scope(cfg.Build.Scope), KeepLeaves: cfg.Build.KeepLeaves}
+	return levels.Rule{
+		Manual: !cfg.Build.Auto,
+		Threshold: cfg.Build.GrowthThreshold, DeleteDelay: cfg.Build.DeleteDelay, Now: time.Now,
+		Scope: tree.Scope(cfg.Build.Scope), KeepLeaves: cfg.Build.KeepLeaves,
+	}
 }
 
 // Bounds is the budget of one build; 0 is none.
