@@ -182,7 +182,7 @@ func Price(cfg *config.Config, model string) (coordinator.Price, bool) {
 // Rule is the growth rule as it is configured.
 func Rule(cfg *config.Config) levels.Rule {
 	return levels.Rule{
-		Manual: !cfg.Build.Auto,
+		Manual:    !cfg.Build.Auto,
 		Threshold: cfg.Build.GrowthThreshold, DeleteDelay: cfg.Build.DeleteDelay, Now: time.Now,
 		Scope: tree.Scope(cfg.Build.Scope), KeepLeaves: cfg.Build.KeepLeaves,
 	}
