@@ -19,7 +19,6 @@ import (
 type level struct {
 	in    Input
 	grown []Grown
-	fresh []bool // rows that were not there before
 }
 
 // slots are the clusters of a level where some of its rows stand at another place now, or nowhere (-1).

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aerie-rag/aerie/internal/worker"
 )
 
 // TestA17EverythingFailsAlike: an endpoint that is loading its model, and answers every call with 503, gets one call at a time after a
@@ -35,8 +34,7 @@ func TestA17EverythingFailsAlike(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var settled atomic.Int64
-		var w *worker.Worker
-		w = b.worker(b.queue, func() {
+		w := b.worker(b.queue, func() {
 			if settled.Add(1) == tasks {
 				stop()
 			}

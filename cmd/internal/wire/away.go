@@ -128,8 +128,8 @@ func (p *Places) read(ctx context.Context) error {
 		p.Reading = &coordinator.ReadingCorpora{Corpora: state.Corpora(), Plans: p.Plans()}
 	case coordinator.Away(stateErr), errors.Is(stateErr, context.DeadlineExceeded):
 		away := awayState{unreachable("Redis", "state.url", p.cfg.State.URL, stateErr)}
-		p.Builds, p.Barrier, p.Members = away, awayBarrier{away.err}, away
-		p.Reading = &coordinator.ReadingCorpora{Corpora: awayCorpora{away.err}, Plans: p.Plans()}
+		p.Builds, p.Barrier, p.Members = away, awayBarrier(away), away
+		p.Reading = &coordinator.ReadingCorpora{Corpora: awayCorpora(away), Plans: p.Plans()}
 	default:
 		return stateErr
 	}
