@@ -187,6 +187,9 @@ type Queue struct {
 	CAFile   string `key:"ca_file"`
 	CertFile string `key:"cert_file"`
 	KeyFile  string `key:"key_file"`
+	// MonitorURL is http(s)://host:8222 of the server's monitoring side, where it is asked at the start whether it flushes what it
+	// confirms; empty leaves that unchecked.
+	MonitorURL string `key:"monitor_url"`
 	// Replicas of each stream: 1, 3 or 5.
 	Replicas int `key:"replicas"`
 	// AckWait is how long a task stays with a worker that gives no sign of life, at least 500ms.

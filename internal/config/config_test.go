@@ -147,7 +147,7 @@ func TestEveryKeyFromEverywhere(t *testing.T) {
 		"build.schedule": "30 2 * * mon-fri", "build.time_zone": "Europe/Berlin",
 		"queue.url": "nats://h:4222", "state.url": "redis://h:6379", "store.url": "https://h", "store.grpc_url": "h:50051",
 		"store.compat": `["helix","llama_index"]`, "server.listen": "0.0.0.0:1", "server.url": "http://h:7744",
-		"queue.replicas": "3", "queue.ack_wait": "9s", "queue.max_in_hand": "99", "state.user": "u", "store.tenant": "t", "store.consistency": "ALL",
+		"queue.replicas": "3", "queue.monitor_url": "http://h:8222", "queue.ack_wait": "9s", "queue.max_in_hand": "99", "state.user": "u", "store.tenant": "t", "store.consistency": "ALL",
 		"build.max_buried": "0.25", "build.task_timeout": "7s", "server.lease": "8s", "server.tls_cert": "/t/cert.pem", "server.tls_key": "/t/key.pem", "server.audit_log": "/t/audit.jsonl", "worker.listen": ":2", "worker.grace": "5s", "telemetry.otlp_endpoint": "http://h:4318", "telemetry.trace_ratio": "0.25", "summaries.timeout": "5s", "embeddings.timeout": "6s",
 	}
 	env, flags := []string{}, map[string]Flag{}

@@ -74,6 +74,7 @@ var usage = map[string]string{
 	"queue.ca_file":          "PEM file of the authority that the server's certificate is checked against",
 	"queue.cert_file":        "PEM file of this client's certificate",
 	"queue.key_file":         "PEM file of its key",
+	"queue.monitor_url":      "http://host:8222 of NATS, to check at the start that it flushes what it confirms; empty: unchecked",
 	"queue.replicas":         "of each stream: 1, 3 or 5",
 	"queue.ack_wait":         "how long a task stays with a worker that gives no sign of life",
 	"queue.max_in_hand":      "tasks in hand over all workers: workers x slots x 1.25, and room for those that wait",

@@ -230,6 +230,7 @@ func together(section, certFile, keyFile string) error {
 func (c *Config) validateFleet() error {
 	if err := cmp.Or(
 		address("queue.url", c.Queue.URL, "nats", "tls", "ws", "wss"),
+		address("queue.monitor_url", c.Queue.MonitorURL, "http", "https"),
 		address("state.url", firstAddress(c.State.URL), "redis", "rediss"),
 		address("store.url", c.Store.URL, "http", "https"),
 		hostPort("store.grpc_url", strings.TrimPrefix(strings.TrimPrefix(c.Store.GRPCURL, "grpc://"), "grpcs://"), true),

@@ -261,7 +261,7 @@ func natsConfig(cfg *config.Config, log *slog.Logger) (natsqueue.Config, error) 
 	q := cfg.Queue
 	out := natsqueue.Config{
 		AckWait: q.AckWait, MaxAckPending: q.MaxInHand, Replicas: q.Replicas, CredentialsFile: q.CredentialsFile, NKeySeedFile: q.NKeyFile,
-		Logger: log,
+		MonitorURL: q.MonitorURL, Logger: log,
 	}
 	if q.CAFile == "" && q.CertFile == "" {
 		return out, nil

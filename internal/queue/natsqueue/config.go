@@ -39,6 +39,9 @@ type Config struct {
 	CredentialsFile string
 	// NKeySeedFile is a file with an nkey seed; "" for none. Not together with CredentialsFile.
 	NKeySeedFile string
+	// MonitorURL is the server's monitoring address, such as http://host:8222. If it is set, Check asks there how often the server
+	// flushes to the disk; a client can't ask otherwise. "" leaves that unchecked.
+	MonitorURL string
 	// TLS is used for the connection to a server; nil leaves it to the URL's scheme.
 	TLS *tls.Config
 	// CallTimeout bounds one control call; each is tried up to 5 times. 0 means 2 s for a server. An embedded queue

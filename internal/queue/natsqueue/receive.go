@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -188,23 +190,38 @@ func decodeTask(msg *nats.Msg) (task queue.Task, seq uint64, err error) {
 }
 
 // headersOf returns the headers that travel with a task. Those of the server, and of strangers, are left out: they may
-// not keep a task from being done.
+// not keep a task from being done. Those of a trace are found in any case, as W3C wants it, and under the name that a
+// server with message tracing gives to one that it has dealt with (nats-io/nats.go issue 1968).
 func headersOf(msg *nats.Msg) map[string]string {
-	var headers map[string]string
-	for name := range msg.Header {
-		one := map[string]string{name: msg.Header.Get(name)}
-		if queue.CheckHeaders(one) != nil {
-			continue
+	headers := make(map[string]string)
+	for _, exact := range []bool{true, false} { // a name as we write it wins over any other form of it
+		for _, name := range slices.Sorted(maps.Keys(msg.Header)) {
+			value := msg.Header[name]
+			known := traceHeader(name)
+			if len(value) == 0 || exact != (known == name) || headers[known] != "" {
+				continue
+			}
+			if queue.CheckHeaders(map[string]string{known: value[0]}) == nil {
+				headers[known] = value[0]
+			}
 		}
-		if headers == nil {
-			headers = make(map[string]string)
-		}
-		headers[name] = one[name]
 	}
-	if queue.CheckHeaders(headers) != nil {
-		return nil // too many
+	if len(headers) == 0 || queue.CheckHeaders(headers) != nil { // too many
+		return nil
 	}
 	return headers
+}
+
+// traceHeader returns the name under which we know a header.
+func traceHeader(name string) string {
+	lower := strings.ToLower(name)
+	switch lower {
+	case "traceparent", "xraceparent": // the server writes an X over the first letter, so that it isn't traced twice
+		return "traceparent"
+	case "tracestate", "baggage":
+		return lower
+	}
+	return name
 }
 
 // sequence reads a message's number in the stream from its ack subject, in the form of either server generation:

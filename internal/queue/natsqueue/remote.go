@@ -17,7 +17,11 @@ func Connect(url string, cfg Config) (*Conn, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	options := []nats.Option{nats.RetryOnFailedConnect(true)}
+	inbox, err := inboxPrefix(url, cfg)
+	if err != nil {
+		return nil, err
+	}
+	options := []nats.Option{nats.RetryOnFailedConnect(true), nats.CustomInboxPrefix(inbox)}
 	if cfg.CredentialsFile != "" {
 		options = append(options, nats.UserCredentials(cfg.CredentialsFile))
 	}

@@ -144,7 +144,7 @@ func TestWorkerNeedsFewRights(t *testing.T) {
 	p := startProcess(t, `authorization { users: [
 	{ user: admin, password: pw }
 	{ user: worker, password: pw, permissions: {
-		subscribe: "_INBOX.>"
+		subscribe: "_INBOX.worker.>"
 		publish: { allow: [
 			"$JS.API.CONSUMER.MSG.NEXT.AERIE_TASKS.workers", "$JS.ACK.AERIE_TASKS.workers.>"
 			"$JS.API.STREAM.INFO.*", "$JS.API.CONSUMER.INFO.AERIE_TASKS.workers", "$JS.API.STREAM.MSG.GET.*"

@@ -148,7 +148,8 @@ func (c *Conn) createConsumer(ctx context.Context) error {
 	})
 }
 
-// Check returns an ErrMismatch that lists what is missing on the server or differs from what this client expects.
+// Check returns an ErrMismatch that lists what is missing on the server or differs from what this client expects,
+// and with Config.MonitorURL one that says that the server doesn't flush what it confirms.
 func (c *Conn) Check(ctx context.Context) error {
 	var differences []string
 	for _, want := range c.streams() {
@@ -187,7 +188,7 @@ func (c *Conn) Check(ctx context.Context) error {
 		differences = append(differences, diff("consumer "+workers, consumerFields(want), consumerFields(got.Config))...)
 	}
 	if len(differences) == 0 {
-		return nil
+		return c.checkFlush(ctx)
 	}
 	return fmt.Errorf("natsqueue: %w: %s; start a coordinator to create what is missing, and edit what differs with `nats stream edit` or `nats consumer edit`, or set this client's configuration to match",
 		ErrMismatch, strings.Join(differences, "; "))
