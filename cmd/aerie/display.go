@@ -12,6 +12,8 @@ import (
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/aerie-rag/aerie/internal/printable"
 )
 
 // display shows a build on stderr while it runs: one bar for each level on a terminal, a line every 30 s elsewhere. There
@@ -57,8 +59,8 @@ const lineEvery = 30 * time.Second
 func newDisplay(c *cli, look func(context.Context) (glance, error)) *display {
 	d := &display{c: c, look: look, level: map[int]*levelBar{}}
 	if _, ok := terminal(c.err); ok {
-		d.bars = mpb.New(mpb.WithOutput(c.err), mpb.WithRefreshRate(150*time.Millisecond))
-		c.logTo.point(d.bars)
+		d.bars = mpb.New(mpb.WithOutput(bare(c.err)), mpb.WithRefreshRate(150*time.Millisecond))
+		c.logTo.point(&shown{d.bars, c})
 	}
 	return d
 }
@@ -70,7 +72,7 @@ func (d *display) event(text string) {
 	d.mu.Unlock()
 	if bars != nil {
 		// What a person types, such as ^C, moves the cursor: begin at the first column.
-		if _, err := fmt.Fprintln(bars, "\r\x1b[K"+text); err == nil {
+		if _, err := fmt.Fprintln(bars, "\r\x1b[K"+printable.Line(text)); err == nil {
 			return
 		}
 	}
@@ -247,7 +249,7 @@ type ticker struct {
 
 func newTicker(c *cli, what string) *ticker {
 	_, tty := terminal(c.err)
-	t := &ticker{c: c, what: what, tty: tty, out: c.err}
+	t := &ticker{c: c, what: what, tty: tty, out: bare(c.err)}
 	if !tty {
 		t.next = time.Now().Add(lineEvery)
 	}
@@ -267,7 +269,7 @@ func (t *ticker) set(format string, args ...any) {
 		return
 	}
 	t.next, t.open = now.Add(200*time.Millisecond), true
-	fmt.Fprintf(t.out, "\r\x1b[K%s: %s", t.what, fmt.Sprintf(format, args...))
+	fmt.Fprintf(t.out, "\r\x1b[K%s: %s", t.what, printable.Line(fmt.Sprintf(format, args...)))
 }
 
 func (t *ticker) stop() {

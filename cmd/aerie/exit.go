@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/printable"
 )
 
 // The exit codes are a contract with scripts.
@@ -88,6 +89,9 @@ func (f *failure) tell(w io.Writer, asJSON bool) {
 		return
 	}
 	sentence := strings.TrimSpace(f.err.Error())
+	if !asJSON {
+		sentence, f.hint = printable.Line(sentence), printable.Line(f.hint)
+	}
 	if asJSON {
 		line, err := json.Marshal(struct {
 			Error string `json:"error"`

@@ -127,6 +127,9 @@ func seconds(s float64) string {
 
 // terminal reports whether a stream is a terminal, and how wide.
 func terminal(stream any) (columns int, ok bool) {
+	if s, ok := stream.(*shown); ok {
+		stream = s.to
+	}
 	f, isFile := stream.(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) {
 		return 0, false
@@ -150,7 +153,7 @@ func bold(on bool, text string) string {
 	if !on {
 		return text
 	}
-	return "\x1b[1m" + text + "\x1b[0m"
+	return boldOn + text + boldOff
 }
 
 // firstLine cuts a text to one line of at most n characters.

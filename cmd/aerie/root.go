@@ -64,7 +64,9 @@ var globalFlags = []struct{ name, fallback, usage string }{
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &cli{in: stdin, out: stdout, err: stderr, env: os.Environ(), flags: keyflag.Given{}, logTo: redirect{to: stderr}}
+	c := &cli{in: stdin, env: os.Environ(), flags: keyflag.Given{}}
+	c.out, c.err = &shown{stdout, c}, &shown{stderr, c}
+	c.logTo.to = c.err
 	root := c.root()
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
@@ -72,7 +74,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitDone
 	}
 	f := judge(ctx, explain(command, err))
-	f.tell(stderr, wantsJSON(args, c.env))
+	f.tell(c.err, wantsJSON(args, c.env))
 	return f.exit
 }
 

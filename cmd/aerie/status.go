@@ -46,7 +46,7 @@ func (c *cli) status(ctx context.Context, watch bool, every time.Duration) error
 			return err
 		}
 		if watch && screen && c.output == "table" {
-			fmt.Fprint(c.out, "\x1b[H\x1b[2J")
+			fmt.Fprint(bare(c.out), "\x1b[H\x1b[2J")
 		}
 		if err := c.print(result, func(w io.Writer) { c.showStatus(w, result, where) }); err != nil || !watch {
 			return err

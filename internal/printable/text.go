@@ -1,6 +1,7 @@
 package printable
 
 import (
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -46,14 +47,35 @@ func steers(r rune) bool {
 	return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }
 
-// Writer returns a writer that passes on what Text leaves. Each Write must hold whole characters and sequences, as those of a
-// logger and of fmt do. Its count is that of what it was given.
-func Writer(to io.Writer) io.Writer { return writer{to} }
+// Escaped returns a text with what Text would take out written as JSON strings have it, such as \u202e: nothing is lost, and nothing
+// steers. Bytes that aren't UTF-8 become U+FFFD.
+func Escaped(text string) string {
+	if strings.IndexFunc(text, steers) < 0 && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case !steers(r):
+			b.WriteRune(r)
+		default: // all of them are below U+10000
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
+}
 
-type writer struct{ to io.Writer }
+// Writer returns a writer that passes on what filter makes of each Write, which must hold whole characters, as those of a logger and of
+// fmt do. Its count is that of what it was given.
+func Writer(to io.Writer, filter func(string) string) io.Writer { return writer{to, filter} }
+
+type writer struct {
+	to     io.Writer
+	filter func(string) string
+}
 
 func (w writer) Write(b []byte) (int, error) {
-	if _, err := io.WriteString(w.to, Text(string(b))); err != nil {
+	if _, err := io.WriteString(w.to, w.filter(string(b))); err != nil {
 		return 0, err
 	}
 	return len(b), nil

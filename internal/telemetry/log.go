@@ -7,6 +7,8 @@ import (
 	"log/slog"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/aerie-rag/aerie/internal/printable"
 )
 
 // NewLogger returns a logger of lines to w. level is debug, info, warn or error; format is "json" (which "" is too) or
@@ -17,6 +19,7 @@ func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 		return nil, fmt.Errorf("telemetry: the log level is %q; it must be debug, info, warn or error", level)
 	}
 	options := &slog.HandlerOptions{Level: least}
+	w = printable.Writer(w, printable.Escaped)
 	switch format {
 	case "", "json":
 		return slog.New(traced{slog.NewJSONHandler(w, options)}), nil
