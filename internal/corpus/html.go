@@ -4,211 +4,506 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"strconv"
 	"strings"
-	"unicode"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-	"golang.org/x/net/html/charset"
 )
 
 // readHTML returns the visible text of a page: its title, then its blocks with a blank line between them. List items and
 // table rows are written as Markdown has them, so that the chunker knows them.
+//
+// The page is read tag by tag and never held as a tree: no nesting is too deep, and memory is that of the text.
 func readHTML(data []byte) (string, error) {
-	src, err := charset.NewReader(bytes.NewReader(data), "")
-	if err == io.EOF {
-		return "", nil // an empty file
-	}
+	data, err := decodeHTML(data)
 	if err != nil {
 		return "", fmt.Errorf("its encoding: %w", err)
 	}
-	if data, err = io.ReadAll(src); err != nil {
-		return "", err
+	r := htmlReader{data: data, xhtml: isXHTML(data)}
+	for !r.read() {
 	}
-	leave, err := enterPage(data)
-	if err != nil {
-		return "", err
+	if errors.Is(r.z.Err(), html.ErrBufferExceeded) {
+		return "", fmt.Errorf("a tag or text without a break is longer than %d MiB", longestToken>>20)
 	}
-	defer leave()
-	root, err := html.Parse(bytes.NewReader(data))
-	if err != nil {
-		return "", err
-	}
-	var w page
-	if title := firstOf(root, atom.Title); title != nil {
-		w.children(title)
-		w.blockEnd("\n\n")
-	}
-	if body := firstOf(root, atom.Body); body != nil {
-		w.children(body)
-	}
-	text := strings.TrimSpace(w.out.String())
+	text := strings.TrimSpace(string(bytes.ReplaceAll(r.pages[0].out, []byte("\ufeff"), nil)))
 	if strings.ContainsRune(text, 0) {
 		return "", errors.New("it holds NUL characters: it is not a text")
 	}
 	return strings.ToValidUTF8(text, "\ufffd"), nil
 }
 
-// firstOf returns the first element of a kind, or nil.
-func firstOf(n *html.Node, kind atom.Atom) *html.Node {
-	for d := range n.Descendants() {
-		if d.Type == html.ElementNode && d.DataAtom == kind && d.Namespace == "" {
-			return d
+// deepestHTML is how many open elements are kept in mind. What nests deeper is text all the same; only its lists and tables are no
+// lists and tables any more.
+const deepestHTML = 512
+
+// longestToken is how many bytes a tag or a text may have that nothing interrupts: attributes take many times their bytes.
+const longestToken = 8 << 20
+
+// deepestTable is how many tables may stand in each other's cells before a cell is no more than a block: the text of a cell is
+// copied once for each.
+const deepestTable = 8
+
+// htmlReader reads one page.
+type htmlReader struct {
+	data  []byte
+	xhtml bool
+	// visible are elements that would be left out but have no end: what follows them is no part of them.
+	visible map[atom.Atom]bool
+
+	z      *html.Tokenizer
+	at     int // bytes of data that the tokenizer has passed
+	pages  []*page
+	tables []*grid
+	open   []element
+	titled bool
+	next   map[string]int // where the next tag of a name was found
+	spare  int            // bytes that may still be written more than once, for cells that span rows and columns
+}
+
+// element is an open one.
+type element struct {
+	name  atom.Atom
+	from  int  // length of the page's text where it began, for a superscript
+	holds bool // it is the list, the table, the row or the cell that its name says
+}
+
+// attributes are those that matter.
+type attributes struct {
+	class, alt, start, value, alttext, role, kind string
+	rows, columns                                 int
+	hidden, ariaHidden, open                      bool
+}
+
+// read reads the page from its start, and reports whether it came to an end. If it didn't, an element that is left out had none,
+// and is a visible one the next time: at most once for each kind.
+func (r *htmlReader) read() bool {
+	r.tokenize(0)
+	r.at, r.pages, r.tables, r.open, r.titled, r.next = 0, []*page{{}}, nil, nil, false, map[string]int{}
+	r.spare = len(r.data)
+	for {
+		kind := r.z.Next()
+		r.at += len(r.z.Raw())
+		switch kind {
+		case html.ErrorToken:
+			for len(r.open) > 0 {
+				r.pop()
+			}
+			return true
+		case html.TextToken:
+			r.page().text(r.z.Text())
+		case html.StartTagToken, html.SelfClosingTagToken:
+			if !r.start(kind == html.SelfClosingTagToken) {
+				return false
+			}
+		case html.EndTagToken:
+			name, _ := r.z.TagName()
+			r.end(atom.Lookup(name))
 		}
 	}
-	return nil
 }
 
-// page collects the text of a page.
-type page struct {
-	out     strings.Builder
-	pending string // the break to write before the next text
-	marker  string // of the list item that the next text starts
-	space   bool   // white space stands before the next text
-	pre     int    // depth of preformatted elements
-	list    []int  // number of the next item of each open list, -1 for bullets
-	cell    bool   // within a table row, breaks become spaces
-}
+func (r *htmlReader) page() *page { return r.pages[len(r.pages)-1] }
 
-func (w *page) children(n *html.Node) {
-	for c := range n.ChildNodes() {
-		switch c.Type {
-		case html.TextNode:
-			w.text(c.Data)
-		case html.ElementNode:
-			w.element(c)
+func (r *htmlReader) attributes(more bool) attributes {
+	a := attributes{rows: 1, columns: 1}
+	for more {
+		var key, value []byte
+		key, value, more = r.z.TagAttr()
+		switch string(key) {
+		case "class":
+			a.class = string(value)
+		case "alt":
+			a.alt = string(value)
+		case "start":
+			a.start = string(value)
+		case "value":
+			a.value = string(value)
+		case "alttext":
+			a.alttext = string(value)
+		case "role":
+			a.role = string(value)
+		case "type", "encoding":
+			a.kind = strings.ToLower(string(value))
+		case "hidden":
+			a.hidden = string(value) != "until-found"
+		case "aria-hidden":
+			a.ariaHidden = string(value) == "true"
+		case "open":
+			a.open = true
+		case "rowspan":
+			a.rows = spanOf(value)
+		case "colspan":
+			a.columns = spanOf(value)
 		}
 	}
+	return a
 }
 
-func (w *page) element(n *html.Node) {
-	for _, a := range n.Attr {
-		if a.Key == "hidden" {
-			return
+// spanOf reads the number of rows or columns that a cell takes; browsers bound it too.
+func spanOf(value []byte) int {
+	n, err := strconv.Atoi(strings.TrimSpace(string(value)))
+	if err != nil || n < 1 {
+		return 1
+	}
+	return min(n, 1000)
+}
+
+// start takes a start tag. It is false if an element that is left out has no end.
+func (r *htmlReader) start(selfClosing bool) bool {
+	raw, more := r.z.TagName()
+	name := atom.Lookup(raw)
+	a := r.attributes(more)
+	if selfClosing {
+		if selfClosing = r.closes(name); selfClosing {
+			r.z.NextIsNotRawText()
 		}
 	}
-	switch n.DataAtom {
-	case atom.Script, atom.Style, atom.Nav, atom.Noscript, atom.Template, atom.Svg, atom.Math, atom.Iframe, atom.Object, atom.Head, atom.Select, atom.Textarea, atom.Button, atom.Canvas, atom.Audio, atom.Video, atom.Dialog:
-		return
-	case atom.Br:
-		w.blockEnd("\n")
-	case atom.Ul, atom.Ol, atom.Menu:
-		w.enumeration(n)
-	case atom.Li:
-		w.item(n)
-	case atom.Tr:
-		w.row(n)
-	case atom.Pre:
-		w.blockEnd("\n\n")
-		w.pre++
-		w.children(n)
-		w.pre--
-		w.blockEnd("\n\n")
-	case atom.P, atom.Div, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Section, atom.Article, atom.Aside, atom.Header, atom.Footer, atom.Main, atom.Blockquote,
-		atom.Figure, atom.Figcaption, atom.Table, atom.Caption, atom.Dl, atom.Dt, atom.Dd, atom.Form, atom.Fieldset, atom.Address, atom.Details, atom.Summary, atom.Hr, atom.Center, atom.Hgroup:
-		w.blockEnd("\n\n")
-		w.children(n)
-		w.blockEnd("\n\n")
-	default:
-		w.children(n)
-	}
-}
-
-// enumeration writes a list.
-func (w *page) enumeration(n *html.Node) {
-	next := -1
-	if n.DataAtom == atom.Ol {
-		next = 1
-	}
-	w.blockEnd("\n\n")
-	w.list = append(w.list, next)
-	w.children(n)
-	w.list = w.list[:len(w.list)-1]
-	w.blockEnd("\n\n")
-}
-
-// item writes a list item with its marker.
-func (w *page) item(n *html.Node) {
-	w.blockEnd("\n")
-	marker := "- "
-	if depth := len(w.list); depth > 0 && w.list[depth-1] > 0 {
-		marker = fmt.Sprintf("%d. ", w.list[depth-1])
-		w.list[depth-1]++
-	}
-	w.marker = strings.Repeat("  ", max(0, len(w.list)-1)) + marker
-	w.children(n)
-	w.marker = "" // of an empty item
-	w.blockEnd("\n")
-}
-
-// row writes a table row with bars between its cells.
-func (w *page) row(n *html.Node) {
-	var cells []string
-	for c := range n.ChildNodes() {
-		if c.Type == html.ElementNode && (c.DataAtom == atom.Td || c.DataAtom == atom.Th) {
-			cell := page{cell: true}
-			cell.children(c)
-			cells = append(cells, strings.Join(strings.Fields(cell.out.String()), " "))
-		}
-	}
-	if strings.Join(cells, "") == "" {
-		return
-	}
-	w.blockEnd("\n")
-	if len(cells) == 1 {
-		w.write(cells[0]) // a table that only lays the page out
-	} else {
-		w.write("| " + strings.Join(cells, " | ") + " |")
-	}
-	w.blockEnd("\n")
-}
-
-// text writes text of the page with its white space collapsed, but within preformatted elements.
-func (w *page) text(s string) {
-	if w.pre > 0 && !w.cell {
-		w.write(strings.ReplaceAll(s, "\r", ""))
-		return
-	}
-	for s != "" {
-		word := strings.TrimLeftFunc(s, collapses)
-		w.space = w.space || len(word) < len(s)
-		if word == "" {
-			return
-		}
-		end := strings.IndexFunc(word, collapses)
-		if end < 0 {
-			end = len(word)
-		}
-		w.write(word[:end])
-		s = word[end:]
-	}
-}
-
-// collapses reports whether a rune is white space that a browser collapses; a no-break space isn't.
-func collapses(r rune) bool { return r != '\u00a0' && unicode.IsSpace(r) }
-
-// write writes text after the break or space that is due.
-func (w *page) write(s string) {
 	switch {
-	case w.out.Len() == 0:
-	case w.pending != "":
-		w.out.WriteString(w.pending)
-	case w.space:
-		w.out.WriteByte(' ')
+	case leftOut(name, &a) && !void(name) && !r.visible[name] || r.lineNumbers(&a):
+		if selfClosing {
+			return true
+		}
+		return r.skip(name)
+	case name == atom.Title:
+		r.title(selfClosing)
+		return true
+	case name == atom.Math && !selfClosing:
+		return r.math(&a)
+	case name == atom.Script: // of a kind that is text
+		if r.z.Next() == html.TextToken {
+			r.page().text(r.z.Text())
+		}
+		r.at += len(r.z.Raw())
+		return true
 	}
-	w.out.WriteString(w.marker)
-	w.out.WriteString(s)
-	w.pending, w.marker, w.space = "", "", false
+	r.imply(name)
+	r.begin(name, &a, !selfClosing && !void(name) && len(r.open) < deepestHTML)
+	return true
 }
 
-// blockEnd asks for a break before the next text; the larger one wins.
-func (w *page) blockEnd(s string) {
-	if w.cell {
-		w.space = true
+// closes reports whether "<name/>" is the whole element. In XHTML it is. In HTML the slash means nothing, but for an element of which
+// only text can be inside, a page that writes it means it, unless an end tag follows before the next one of its kind.
+func (r *htmlReader) closes(name atom.Atom) bool {
+	switch name {
+	case atom.Title, atom.Script, atom.Style, atom.Iframe, atom.Textarea, atom.Noframes, atom.Noembed, atom.Xmp:
+		return r.xhtml || r.find("<"+name.String()) < r.find("</"+name.String())
+	}
+	return r.xhtml || void(name)
+}
+
+// find returns where a text stands next, in any case; the length of the page if it doesn't.
+func (r *htmlReader) find(tag string) int {
+	if at, ok := r.next[tag]; ok && at >= r.at {
+		return at
+	}
+	at := indexFold(r.data[r.at:], tag)
+	if at < 0 {
+		at = len(r.data)
+		if strings.HasPrefix(tag, "</") {
+			at++ // neither comes: there is no end
+		}
+		at -= r.at
+	}
+	r.next[tag] = r.at + at
+	return r.at + at
+}
+
+// indexFold is bytes.Index for a tag in any case.
+func indexFold(data []byte, tag string) int {
+	for from := 0; ; {
+		i := bytes.IndexByte(data[from:], '<')
+		if i < 0 || from+i+len(tag) > len(data) {
+			return -1
+		}
+		from += i
+		if strings.EqualFold(string(data[from:from+len(tag)]), tag) {
+			return from
+		}
+		from++
+	}
+}
+
+// leftOut reports whether an element's text isn't that of the page.
+func leftOut(name atom.Atom, a *attributes) bool {
+	switch name {
+	case atom.Script:
+		return !strings.HasPrefix(a.kind, "math/")
+	case atom.Style, atom.Nav, atom.Noscript, atom.Template, atom.Svg, atom.Iframe, atom.Object, atom.Select, atom.Textarea, atom.Canvas,
+		atom.Audio, atom.Video, atom.Noframes, atom.Noembed, atom.Del, atom.S, atom.Strike, atom.Datalist:
+		return true
+	case atom.Dialog:
+		return !a.open
+	}
+	return a.hidden || a.role == "navigation" || hasClass(a.class, "katex-html")
+}
+
+func hasClass(classes string, wanted ...string) bool {
+	for class := range strings.FieldsSeq(classes) {
+		for _, w := range wanted {
+			if strings.EqualFold(class, w) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lineNumbers reports whether an element holds the numbers of lines of code, by the names that highlighters give it.
+func (r *htmlReader) lineNumbers(a *attributes) bool {
+	if a.class == "" || r.page().pre == 0 && !r.within(atom.Tr, atom.Table) {
+		return false
+	}
+	return hasClass(a.class, "linenos", "lineno", "linenumber", "linenumbers", "line-number", "line-numbers", "linenodiv", "lnt", "ln-num", "blob-num",
+		"hljs-ln-numbers", "hljs-ln-n", "rouge-gutter", "gutter", "line-num", "lineNumber")
+}
+
+// within reports whether the innermost open element is one of those.
+func (r *htmlReader) within(names ...atom.Atom) bool {
+	for _, n := range names {
+		if len(r.open) > 0 && r.open[len(r.open)-1].name == n {
+			return true
+		}
+	}
+	return false
+}
+
+// skip passes over an element and reports whether it has an end. A cell that is passed over is told to its row.
+func (r *htmlReader) skip(name atom.Atom) bool {
+	if name == atom.Td || name == atom.Th {
+		if t := r.table(); t != nil {
+			t.code = true
+		}
+	}
+	for depth := 1; ; {
+		kind := r.z.Next()
+		r.at += len(r.z.Raw())
+		switch kind {
+		case html.ErrorToken:
+			if errors.Is(r.z.Err(), html.ErrBufferExceeded) {
+				return true
+			}
+			if r.visible == nil {
+				r.visible = map[atom.Atom]bool{}
+			}
+			if r.visible[name] || name == atom.Script || name == atom.Style {
+				return true // nothing of them is text
+			}
+			r.visible[name] = true
+			return false
+		case html.SelfClosingTagToken:
+			if raw, _ := r.z.TagName(); r.xhtml || void(atom.Lookup(raw)) {
+				r.z.NextIsNotRawText()
+				continue
+			}
+			fallthrough
+		case html.StartTagToken:
+			raw, _ := r.z.TagName()
+			other := atom.Lookup(raw)
+			if depth == 1 && implies(name, other) {
+				r.unread()
+				return true
+			}
+			if other == name {
+				depth++
+			}
+		case html.EndTagToken:
+			raw, _ := r.z.TagName()
+			other := atom.Lookup(raw)
+			if other == name {
+				depth--
+			}
+			if depth == 0 {
+				return true
+			}
+			if depth == 1 && optional(name) && other != name && r.isOpen(other) {
+				r.unread()
+				return true
+			}
+		}
+	}
+}
+
+// unread gives back the tag that was read last.
+func (r *htmlReader) unread() {
+	r.at -= len(r.z.Raw())
+	r.tokenize(r.at)
+}
+
+func (r *htmlReader) tokenize(from int) {
+	r.z = html.NewTokenizer(bytes.NewReader(r.data[from:]))
+	r.z.SetMaxBuf(longestToken)
+	r.z.AllowCDATA(r.xhtml)
+}
+
+func (r *htmlReader) isOpen(name atom.Atom) bool {
+	for i := len(r.open) - 1; i >= 0; i-- {
+		if r.open[i].name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// title writes the page's title. One without an end has none.
+func (r *htmlReader) title(selfClosing bool) {
+	if selfClosing {
 		return
 	}
-	if len(s) > len(w.pending) {
-		w.pending = s
+	if r.find("</title") > len(r.data) {
+		r.z.NextIsNotRawText()
+		return
+	}
+	if r.z.Next() == html.TextToken && !r.titled {
+		r.titled = true
+		r.page().blockEnd("\n\n")
+		r.page().text(r.z.Text())
+		r.page().blockEnd("\n\n")
+	}
+	r.at += len(r.z.Raw())
+}
+
+// math writes a formula: what its author wrote for those who can't see it, or the TeX that it was made of, or else its letters.
+func (r *htmlReader) math(a *attributes) bool {
+	var tex, letters []byte
+	within := false
+	for {
+		kind := r.z.Next()
+		r.at += len(r.z.Raw())
+		switch kind {
+		case html.ErrorToken:
+			r.page().text(letters)
+			return true
+		case html.TextToken:
+			if text := r.z.Text(); within {
+				tex = append(tex, text...)
+			} else {
+				letters = append(letters, text...)
+			}
+		case html.StartTagToken:
+			raw, more := r.z.TagName()
+			if name := string(raw); name == "annotation" {
+				within = strings.Contains(r.attributes(more).kind, "tex")
+			} else if name == "annotation-xml" {
+				within = false
+			}
+		case html.EndTagToken:
+			raw, _ := r.z.TagName()
+			switch string(raw) {
+			case "annotation":
+				within = false
+			case "math":
+				p := r.page()
+				switch {
+				case strings.TrimSpace(a.alttext) != "":
+					p.text([]byte(a.alttext))
+				case len(bytes.TrimSpace(tex)) > 0:
+					p.text(tex)
+				default:
+					p.text(letters)
+				}
+				return true
+			}
+		}
+	}
+}
+
+// void reports whether an element has no inside.
+func void(name atom.Atom) bool {
+	switch name {
+	case atom.Area, atom.Base, atom.Br, atom.Col, atom.Embed, atom.Hr, atom.Img, atom.Input, atom.Link, atom.Meta, atom.Param, atom.Source, atom.Track, atom.Wbr:
+		return true
+	}
+	return false
+}
+
+// isBlock reports whether an element stands apart from the text around it.
+func isBlock(name atom.Atom) bool {
+	switch name {
+	case atom.P, atom.Div, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Section, atom.Article, atom.Aside, atom.Header, atom.Footer, atom.Main, atom.Blockquote,
+		atom.Figure, atom.Figcaption, atom.Table, atom.Caption, atom.Dl, atom.Dt, atom.Dd, atom.Form, atom.Fieldset, atom.Address, atom.Details, atom.Summary, atom.Hr, atom.Center, atom.Hgroup,
+		atom.Pre, atom.Xmp, atom.Listing, atom.Ul, atom.Ol, atom.Menu, atom.Body, atom.Legend, atom.Optgroup, atom.Search:
+		return true
+	}
+	return false
+}
+
+// optional reports whether an element may end without an end tag.
+func optional(name atom.Atom) bool {
+	switch name {
+	case atom.P, atom.Li, atom.Dt, atom.Dd, atom.Tr, atom.Td, atom.Th, atom.Thead, atom.Tbody, atom.Tfoot, atom.Option:
+		return true
+	}
+	return false
+}
+
+// implies reports whether an element that begins ends an open one that needs no end tag.
+func implies(open, begins atom.Atom) bool {
+	switch open {
+	case atom.P:
+		return isBlock(begins) || begins == atom.Li || begins == atom.Td || begins == atom.Th || begins == atom.Tr
+	case atom.Li:
+		return begins == atom.Li
+	case atom.Dt, atom.Dd:
+		return begins == atom.Dt || begins == atom.Dd
+	case atom.Td, atom.Th:
+		return begins == atom.Td || begins == atom.Th || begins == atom.Tr || begins == atom.Tbody || begins == atom.Thead || begins == atom.Tfoot
+	case atom.Tr:
+		return begins == atom.Tr || begins == atom.Tbody || begins == atom.Thead || begins == atom.Tfoot
+	case atom.Tbody, atom.Thead, atom.Tfoot:
+		return begins == atom.Tbody || begins == atom.Thead || begins == atom.Tfoot
+	}
+	return false
+}
+
+// imply ends the open elements that the start of another one ends. It looks no further than the list, table or cell that it stands in.
+func (r *htmlReader) imply(begins atom.Atom) {
+	switch begins {
+	case atom.Li, atom.Dt, atom.Dd, atom.Td, atom.Th, atom.Tr, atom.Tbody, atom.Thead, atom.Tfoot:
+	default:
+		if !isBlock(begins) {
+			return
+		}
+	}
+	for i := len(r.open) - 1; i >= 0; i-- {
+		name := r.open[i].name
+		if implies(name, begins) {
+			r.popTo(i)
+			if name == atom.Td || name == atom.Th || name == atom.Tr || name == atom.P {
+				continue // a cell ends with its row, a paragraph with the item that it stands in
+			}
+			return
+		}
+		if name == atom.Table || name == atom.Ul || name == atom.Ol || name == atom.Menu || name == atom.Dl || isBlock(begins) && name != atom.P && isBlock(name) {
+			return
+		}
+	}
+}
+
+// end takes an end tag. One that fits no open element of the same table or cell means nothing, but that a block ends.
+func (r *htmlReader) end(name atom.Atom) {
+	tables := name == atom.Table || name == atom.Tr || name == atom.Tbody || name == atom.Thead || name == atom.Tfoot
+	for i := len(r.open) - 1; i >= 0; i-- {
+		open := r.open[i].name
+		if open == name {
+			r.popTo(i)
+			return
+		}
+		if open == atom.Table || !tables && (open == atom.Td || open == atom.Th) {
+			break
+		}
+	}
+	switch {
+	case name == atom.Br:
+		r.page().blockEnd("\n")
+	case isBlock(name):
+		r.page().blockEnd("\n\n")
+	}
+}
+
+// popTo ends open elements down to number i, and that one.
+func (r *htmlReader) popTo(i int) {
+	for len(r.open) > i {
+		r.pop()
 	}
 }
