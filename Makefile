@@ -83,6 +83,26 @@ need-redis:
 test-chart: need-go ## the chart, the alerts, compose and the Dockerfile, without a cluster; the first time compiles Helm and promtool
 	cd deploy/test && CGO_ENABLED=0 $(GO) test -timeout 20m . # without C, as promtool is built, so that what both need is compiled once
 
+.PHONY: fuzz
+fuzz: TIME ?= 60s
+fuzz: need-go ## every Fuzz target in turn, TIME=60s each; what is found stays in testdata/fuzz as a seed
+	@failed=; for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \
+	  for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' $$file); do \
+	    echo "$$(dirname $$file) $$name"; \
+	    $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(TIME) ./$$(dirname $$file) || failed="$$failed $$name"; \
+	  done; done; \
+	  if [ -n "$$failed" ]; then echo "found something:$$failed (see testdata/fuzz)" >&2; exit 1; fi
+
+.PHONY: sbom
+sbom: build ## what the programs are made of, as CycloneDX: bin/NAME.cdx.json
+	@for name in aerie coordinator worker; do \
+	  $(GO) tool -modfile=tools/release/go.mod cyclonedx-gomod bin -json -std -version '$(VERSION)' -output $(BIN)/$$name.cdx.json $(BIN)/$$name || exit 1; \
+	  echo $(BIN)/$$name.cdx.json; done
+
+.PHONY: licenses
+licenses: need-go ## the licence text of every module in the programs, in bin/licenses
+	@rm -rf $(BIN)/licenses && deploy/licenses.sh $(BIN)/licenses && echo $(BIN)/licenses
+
 .PHONY: format
 format: need-go ## rewrite the code in the standard form
 	gofmt -w $$(git ls-files '*.go')
@@ -121,6 +141,7 @@ microbench: need-go ## the Go benchmarks of every package
 
 .PHONY: check
 check: need-go need-cc lint race test-stack test-chart build ## what CI runs: linters, all tests with the race detector, those on real servers, the chart's, the demo
+	@$(MAKE) --no-print-directory fuzz TIME=5s
 	@home=$$(mktemp -d) && trap 'rm -rf "$$home"' EXIT && $(BIN)/aerie demo --home "$$home/.aerie"
 
 .PHONY: clean

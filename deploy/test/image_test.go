@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -147,5 +148,43 @@ func TestBuildContext(t *testing.T) {
 	}
 	if files < 100 {
 		t.Errorf("%d files: the list is wrong", files)
+	}
+}
+
+// TestLicenses: every module that the programs are made of has its licence text in the image.
+func TestLicenses(t *testing.T) {
+	out := t.TempDir()
+	cmd := exec.Command("deploy/licenses.sh", out)
+	cmd.Dir = "../.."
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	texts, err := filepath.Glob(filepath.Join(out, "github.com", "*", "*", "LICENSE*"))
+	if err != nil || len(texts) < 10 {
+		t.Errorf("%d texts, %v", len(texts), err)
+	}
+	for _, name := range []string{"LICENSE", "GO-LICENSE"} {
+		if len(read(t, filepath.Join(out, name))) < 500 {
+			t.Errorf("%s is no licence", name)
+		}
+	}
+}
+
+// TestA22Images: no image is one that was left open, and Redis is of a version in which CVE-2025-49844 is mended.
+func TestA22Images(t *testing.T) {
+	for name, s := range compose(t, "observe").Services {
+		if name == "coordinator" || name == "worker" {
+			continue // built here
+		}
+		_, tag, ok := strings.Cut(s.Image, ":")
+		if !ok || strings.Contains(tag, "latest") || strings.Count(tag, ".") < 2 {
+			t.Errorf("%s: %s is no exact version", name, s.Image)
+		}
+		if name == "redis" {
+			var major, minor, patch int
+			if _, err := fmt.Sscanf(tag, "%d.%d.%d", &major, &minor, &patch); err != nil || major < 7 || major == 7 && (minor < 4 || minor == 4 && patch < 6) || major == 8 && minor < 2 {
+				t.Errorf("%s: %v", s.Image, err)
+			}
+		}
 	}
 }
