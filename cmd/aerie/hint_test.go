@@ -86,6 +86,8 @@ var noHints = []string{
 	"Asks every question", "Finds what the corpus holds", "The body is JSON lines", "only those that were buried for this cause",
 	"retrieve: corpus %s: %w: there is none yet",                                                                      // the service says so first
 	"aerie repair makes it again",                                                                                     // TestA8DamagedKeywordIndex (internal/sqlite) repairs
+	"aerie status shows what is so now",                                                                               // two people who cancel at once, which TestCancelNames (internal/service) does
+	"the leaves of a summary hold together %s less than",                                                              // the same advice as for change, which the walk of a corpus that grows takes
 	"coordinator: tokens with name", "ask whoever keeps server.tokens_file", "it has %d words; it must be NAME RIGHT", // of tokens, which the coordinator's tests walk
 }
 
@@ -139,7 +141,7 @@ func TestEveryHintWorks(t *testing.T) {
 	}{
 		{"nothing there", (*walker).nothing}, {"odd command lines", (*walker).lines}, {"another embedder", (*walker).embedders},
 		{"A13 buried", (*walker).buried}, {"A13 built without", (*walker).builtWithout}, {"rests", (*walker).rests}, {"A14 A15 other settings", (*walker).settings},
-		{"a build that runs", (*walker).running}, {"over HTTP", (*walker).http},
+		{"a build that runs", (*walker).running}, {"over HTTP", (*walker).http}, {"a corpus that grows", (*walker).grown},
 	} {
 		t.Run(walk.name, func(t *testing.T) {
 			fresh(t)
@@ -429,4 +431,18 @@ func (w *walker) http() {
 	if r := w.run(exitDone, "status --server", url); !strings.Contains(r.stdout, "build ") {
 		w.Error(r.stdout)
 	}
+}
+
+// grown walks a corpus whose builds are asked for, and which grows past what its tree was built from.
+func (w *walker) grown() {
+	if err := os.WriteFile("aerie.yaml", []byte("build: {auto: false}\n"), 0o600); err != nil {
+		w.Fatal(err)
+	}
+	w.ingest(12)
+	w.said(w.run(exitDone, "status"), "; build.auto is false, so aerie build starts it")
+	w.run(exitDone, "build", small...)
+	w.ingest(40)
+	w.run(exitDone, "build", small...)
+	w.said(w.run(exitDone, "status"), "the corpus has changed by %s since generation %d was built in full: aerie build --full")
+	w.run(exitDone, "build --full", small...)
 }

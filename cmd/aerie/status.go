@@ -109,6 +109,12 @@ func (c *cli) showCorpus(w io.Writer, s coordinator.Status) {
 	if s.StoppedBecause != "" {
 		cells = append(cells, "  top level", s.StoppedBecause)
 	}
+	if s.Unseen > 0 {
+		cells = append(cells, "  unseen", fmt.Sprintf("%.1f %% of the leaf tokens of a level aren't in its summaries yet", 100*s.Unseen))
+	}
+	if s.Advice != "" {
+		cells = append(cells, "  advice", s.Advice)
+	}
 	if s.SettingsAdvice != "" {
 		cells = append(cells, "  settings", s.SettingsAdvice)
 	}

@@ -236,6 +236,9 @@ func TestA12TasksLostFromTheQueue(t *testing.T) {
 	s.endpoint.hold = func(ctx context.Context) error {
 		once.Do(func() {
 			state, err := s.records.Load(ctx, corpusName)
+			for err == nil && state.Levels[0].Phase != levels.Open { // until all are queued; ctx ends it
+				state, err = s.records.Load(ctx, corpusName)
+			}
 			if err == nil {
 				err = s.queue.Withdraw(ctx, corpusName, state.Build)
 			}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
 )
 
 // TestA17EverythingFailsAlike: an endpoint that is loading its model, and answers every call with 503, gets one call at a time after a

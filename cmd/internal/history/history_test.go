@@ -22,10 +22,8 @@ func (u unfenced) Acquire(ctx context.Context, corpus string, right levels.Right
 	return u.Builds.Acquire(ctx, corpus, right, holder, ttl, floor)
 }
 
-const seed = 1
-
 // run lets clients work on two processes that share a place.
-func run(t *testing.T, place *servicetest.Place, operations int) history.Report {
+func run(t *testing.T, place *servicetest.Place, seed uint64, operations int) history.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -40,18 +38,22 @@ func run(t *testing.T, place *servicetest.Place, operations int) history.Report 
 
 // TestLinearizable: clients ingest, delete, list, read, build and collect at the same time, on two processes.
 func TestLinearizable(t *testing.T) {
-	report := run(t, servicetest.Open(t, t.TempDir()), 400)
+	report := run(t, servicetest.Open(t, t.TempDir()), 1, 400)
 	if len(report.Wrong) > 0 || report.Operations < 400 || report.By["put ok"] == 0 || report.By["read ok"] == 0 || report.Generations == 0 {
-		t.Errorf("seed %d: %v", seed, report)
+		t.Error(report)
 	}
 }
 
-// TestBreakIsFound: without the fence the history isn't linearizable, and the judgment says so.
+// TestBreakIsFound: without the fence the history isn't linearizable, and the judgment says so. Whether writers meet is up to the
+// moment, so a history in which they didn't is followed by another.
 func TestBreakIsFound(t *testing.T) {
-	place := servicetest.Open(t, t.TempDir())
-	place.Builds = func(b levels.Builds) levels.Builds { return unfenced{b} }
-	report := run(t, place, 400)
-	if len(report.Wrong) == 0 || !strings.Contains(report.String(), "no order of its") {
-		t.Errorf("the fence was taken out, and nothing was found: %v", report)
+	for seed := range uint64(8) {
+		place := servicetest.Open(t, t.TempDir())
+		place.Builds = func(b levels.Builds) levels.Builds { return unfenced{b} }
+		report := run(t, place, seed+1, 400)
+		if len(report.Wrong) > 0 && strings.Contains(report.String(), "no order of its") {
+			return
+		}
 	}
+	t.Error("the fence was taken out, and nothing was found")
 }
