@@ -8,7 +8,7 @@ cp "$(go env GOROOT)/LICENSE" "$out/GO-LICENSE"
 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/aerie ./cmd/coordinator ./cmd/worker | sort -u |
 while read -r module dir; do
   found=
-  for file in "$dir"/LICENSE* "$dir"/LICENCE* "$dir"/License* "$dir"/license* "$dir"/COPYING* "$dir"/NOTICE* "$dir"/PATENTS*; do
+  for file in "$dir"/LICENSE* "$dir"/LICENCE* "$dir"/License* "$dir"/license* "$dir"/UNLICENSE* "$dir"/COPYING* "$dir"/NOTICE* "$dir"/PATENTS*; do
     [ -f "$file" ] || continue
     mkdir -p "$out/$module"
     cp "$file" "$out/$module/"

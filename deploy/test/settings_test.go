@@ -148,7 +148,7 @@ func TestSchemaKnowsEveryKey(t *testing.T) {
 	var want, wantSecrets []string
 	for _, k := range config.Keys() {
 		want = append(want, k.Name)
-		if strings.HasSuffix(k.Name, "_file") && k.Name != "server.ca_file" { // that one is for clients
+		if (strings.HasSuffix(k.Name, "_file") || strings.HasPrefix(k.Name, "server.tls_")) && k.Name != "server.ca_file" { // that one is for clients
 			wantSecrets = append(wantSecrets, k.Name)
 		}
 	}
@@ -181,7 +181,7 @@ func TestEverythingSetsEverything(t *testing.T) {
 	for key := range v["secrets"].(map[string]any) {
 		set[key] = true
 	}
-	never := []string{"server.listen", "server.url", "server.ca_file", "worker.listen", "queue.nkey_file"}
+	never := []string{"server.listen", "server.url", "server.ca_file", "server.audit_log", "worker.listen", "queue.nkey_file"}
 	for _, k := range config.Keys() {
 		if !set[k.Name] && !k.Secret && !slices.Contains(never, k.Name) {
 			t.Errorf("%s isn't set in testdata/everything.yaml", k.Name)
