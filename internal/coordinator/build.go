@@ -234,7 +234,13 @@ func (r *run) drive() (Report, error) {
 		return r.report(), nil
 	}
 	if err := errors.Join(r.books(), r.makeWay(r.ctx)); err != nil {
-		return Report{}, err
+		if r.ctx.Err() == nil {
+			return Report{}, err
+		}
+		if err = r.stopOn(err); err != nil {
+			return Report{}, err
+		}
+		return r.report(), nil
 	}
 	ready := r.state.Next()
 	if ready.Do == levels.AwaitLevel {

@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
 
@@ -19,18 +20,23 @@ func paused(t *testing.T) (*system, tree.Level) {
 	ctx, interrupt := context.WithCancel(context.Background())
 	defer interrupt()
 	s.slots = 1
+	level := tree.Level{Corpus: corpusName, Level: 1}
 	s.endpoint.hold = func(context.Context) error {
-		if s.endpoint.total() == 4 {
-			interrupt()
+		if s.endpoint.total() < 4 {
+			return nil
 		}
+		for s.queued(level) < 2 { // the coordinator may still be queuing them, and one of them is in hand
+			runtime.Gosched()
+		}
+		interrupt()
 		return nil
 	}
-	report, err := s.process(&killSwitch{}).run(ctx, coordinator.Request{})
+	report, err := s.process(&killSwitch{}).run(ctx, coordinator.Request{Began: func(id string) { level.Build = id }})
 	if err != nil || report.Outcome != coordinator.OutcomePaused {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	s.endpoint.hold = nil
-	return s, tree.Level{Corpus: corpusName, Build: report.Build, Level: 1}
+	return s, level
 }
 
 func (s *system) queued(level tree.Level) int {
