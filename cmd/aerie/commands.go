@@ -19,6 +19,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.workersCommand(),
 		c.deadCommand(),
 		c.retryCommand(),
+		c.rollbackCommand(),
 		c.gcCommand(),
 		c.repairCommand(),
 		c.configCommand(),

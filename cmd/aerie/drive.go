@@ -15,6 +15,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
+	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/worker"
 )
 
@@ -276,6 +277,17 @@ func (h *home) Collect(ctx context.Context, name string) (api.Collected, error) 
 	return h.Service.Collect(ctx, name)
 }
 
+// Rollback switches readers. It takes the queue as Collect does.
+func (h *home) Rollback(ctx context.Context, name string, forward bool) (coordinator.Rolled, error) {
+	if _, err := h.Record(ctx, name); err != nil {
+		return coordinator.Rolled{}, err
+	}
+	if err := h.openQueue(ctx); err != nil {
+		return coordinator.Rolled{}, lockedHint(err)
+	}
+	return h.Service.Rollback(ctx, name, forward)
+}
+
 // builder does the work of builds for the service of a home.
 type builder struct{ h *home }
 
@@ -295,6 +307,11 @@ func (b builder) Run(ctx context.Context, name string, req coordinator.Request, 
 // Coordinator implements service.Builder.
 func (b builder) Coordinator(_ context.Context, name string) (*coordinator.Coordinator, error) {
 	h := b.h.of(name)
+	if !h.places.Fleet && h.places.HasQueue() {
+		if err := h.places.OpenQueue(); err != nil && !errors.Is(err, natsqueue.ErrLocked) && !errors.Is(err, store.ErrReadOnly) {
+			return nil, err
+		}
+	}
 	var journal journal.Journal
 	if h.places.Conn() != nil {
 		journal = h.places.Journal()

@@ -445,4 +445,11 @@ func (w *walker) grown() {
 	w.run(exitDone, "build", small...)
 	w.said(w.run(exitDone, "status"), "the corpus has changed by %s since generation %d was built in full: aerie build --full")
 	w.run(exitDone, "build --full", small...)
+	w.said(w.run(exitFailed, "rollback --forward"), "aerie rollback goes back to generation %d")
+	w.run(exitDone, "rollback")
+	w.said(w.run(exitFailed, "rollback"), "aerie rollback --forward brings generation %d back")
+	w.run(exitDone, "rollback --forward")
+	w.run(exitDone, "ingest rows.jsonl --corpus other")
+	w.said(w.run(exitFailed, "rollback --corpus other"), "aerie build makes it")
+	w.run(exitDone, "build --corpus other")
 }

@@ -37,6 +37,7 @@ type builds interface {
 	Run(ctx context.Context, corpus string, s api.Start) (coordinator.Report, error)
 	// Detach starts a build and leaves it to the coordinator.
 	Detach(ctx context.Context, corpus string, s api.Start) (api.Build, error)
+	Rollback(ctx context.Context, corpus string, forward bool) (coordinator.Rolled, error)
 	Collect(ctx context.Context, corpus string) (api.Collected, error)
 }
 

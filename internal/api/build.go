@@ -47,6 +47,11 @@ type Build struct {
 	Problem *Problem `json:"problem,omitempty"`
 }
 
+// RollbackRequest says which way a rollback goes.
+type RollbackRequest struct {
+	Forward bool `json:"forward,omitempty" doc:"take a rollback back: readers see again the tree that it left"`
+}
+
 // Collected is the JSON of aerie gc.
 type Collected struct {
 	Corpus  string `json:"corpus"`

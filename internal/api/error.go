@@ -62,7 +62,10 @@ func Judge(err error) *Error {
 	var wrong *config.Error
 	var unfinished *coordinator.SettingsError
 	var built *coordinator.BuiltOtherwiseError
+	var noWay *coordinator.NoWayError
 	switch {
+	case errors.As(err, &noWay):
+		e.Err, e.Hint, e.Status = noWay, noWay.Hint(), http.StatusConflict
 	case errors.As(err, &unfinished):
 		e.Err, e.Hint, e.Exit, e.Status = unfinished, unfinished.Hint(), ExitUsage, http.StatusConflict
 	case errors.As(err, &built):

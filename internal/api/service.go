@@ -61,6 +61,8 @@ type Builds interface {
 	// Stop asks a build to pause, or with cancel to end for good, and doesn't wait for it. One that rests stays as it is, unless it
 	// is to be cancelled and could have gone on.
 	Stop(ctx context.Context, corpus, build string, cancel bool) (Build, error)
+	// Rollback lets readers see the tree before the one that they see or, with forward, takes that back; without a call.
+	Rollback(ctx context.Context, corpus string, forward bool) (coordinator.Rolled, error)
 	// Collect deletes what no reader can see any more and no build needs.
 	Collect(ctx context.Context, corpus string) (Collected, error)
 }

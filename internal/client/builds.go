@@ -81,6 +81,13 @@ func (c *Client) Stop(ctx context.Context, corpus, build string, cancel bool) (a
 	return b, err
 }
 
+// Rollback implements api.Builds.
+func (c *Client) Rollback(ctx context.Context, corpus string, forward bool) (coordinator.Rolled, error) {
+	var out coordinator.Rolled
+	err := c.call(ctx, http.MethodPost, corpusPath(corpus, "rollback"), nil, api.RollbackRequest{Forward: forward}, &out)
+	return out, err
+}
+
 // Collect implements api.Builds.
 func (c *Client) Collect(ctx context.Context, corpus string) (api.Collected, error) {
 	var out api.Collected

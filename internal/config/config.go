@@ -137,6 +137,8 @@ type Build struct {
 	// Stale is the share of its leaf tokens that a summary of a growing tree may not have seen, 0 to below 1; 0 makes every
 	// summary that is touched again.
 	Stale float64 `key:"stale"`
+	// Keep is how many trees before the published one are kept for aerie rollback, 0 or 1.
+	Keep int `key:"keep"`
 	// MinChunks is the number of nodes below which no further level is built, at least 2.
 	MinChunks int `key:"min_chunks"`
 	// MaxDepth is the highest level; 0 is until a level can't be usefully split.
@@ -302,7 +304,7 @@ func Default() *Config {
 			Timeout: embeddings.Timeout,
 		},
 		Build: Build{
-			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, Auto: true, Growth: "incremental", Stale: 0.20, DeleteDelay: time.Minute,
+			Scope: "corpus", KeepLeaves: true, GrowthThreshold: 0.10, Auto: true, Growth: "incremental", Stale: 0.20, Keep: 1, DeleteDelay: time.Minute,
 			MinChunks: 5, Slots: 8, MaxAttempts: 5, TaskTimeout: time.Hour,
 			TimeZone: "UTC",
 		},

@@ -68,6 +68,7 @@ func TestRefused(t *testing.T) {
 		{"build: {growth_threshold: 0}", []string{"build.growth_threshold is 0", "above 0"}},
 		{"build: {growth: slow}", []string{`build.growth is "slow"`, "incremental or full"}},
 		{"build: {stale: 1}", []string{"build.stale is 1", "below 1"}},
+		{"build: {keep: 2}", []string{"build.keep is 2", "0 or 1"}},
 		{"build: {stale: .nan}", []string{"build.stale"}},
 		{"build: {growth_threshold: .inf}", []string{"build.growth_threshold"}},
 		{"build: {min_chunks: 1}", []string{"build.min_chunks is 1", "at least 2"}},

@@ -52,6 +52,7 @@ var usage = map[string]string{
 	"build.delete_delay":     "how long after a document was deleted a build is due that takes its text out of the summaries",
 	"build.growth":           "incremental: a build grows the tree, and costs what has changed | full: each clusters everything anew",
 	"build.stale":            "share of its leaf tokens that a summary may not have seen before it is made again; 0: exact",
+	"build.keep":             "trees before the published one that are kept and can be brought back: 0 or 1",
 	"build.min_chunks":       "fewer nodes: no level above them",
 	"build.max_depth":        "highest level; 0: until a level can't be usefully split",
 	"build.slots":            "calls at a time in one process",

@@ -130,6 +130,9 @@ func (c *Config) validateBuild() error {
 	if !(b.Stale >= 0 && b.Stale < 1) {
 		return wrong("build.stale", b.Stale, "at least 0 and below 1, such as 0.20 for 20 %")
 	}
+	if b.Keep != 0 && b.Keep != 1 {
+		return wrong("build.keep", b.Keep, "0 or 1: how many trees before the published one can be brought back")
+	}
 	if v := b.Slots; v < 1 || v > 10_000 {
 		return wrong("build.slots", v, "from 1 to 10000")
 	}

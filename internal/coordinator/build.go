@@ -118,7 +118,7 @@ func (r *run) continues(record *levels.Corpus, d levels.Decision, req Request) b
 	}
 	// A kill between the switch of the generation and the save after it leaves the two equal.
 	switched := r.state.Status == levels.PublishingTree && r.state.Generation == record.Generation
-	if r.state.Generation != record.Generation+1 && !switched {
+	if r.state.Generation != record.Next() && !switched {
 		return false
 	}
 	if grows := r.state.From > 0; grows && (req.Full || !r.cfg.Incremental) || req.Restale && grows && r.state.Stale > 0 {
@@ -147,7 +147,7 @@ func (r *run) start(record *levels.Corpus, req Request, d levels.Decision) (Repo
 	}
 	r.state = &levels.State{
 		Version: version,
-		Corpus:  r.cfg.Corpus, Build: newBuildID(now), Generation: record.Generation + 1, Recipe: r.cfg.Recipe,
+		Corpus:  r.cfg.Corpus, Build: newBuildID(now), Generation: record.Next(), Before: record.Generation, Recipe: r.cfg.Recipe,
 		Config: r.configDigest(), Settings: r.cfg.Settings, Trigger: why, MaxDepth: r.cfg.MaxDepth, Status: levels.Running, Started: now,
 		From: r.from(record, req), Stale: stale, Key: r.req.Key, MaxTokens: r.req.MaxTokens, MaxCost: r.req.MaxCost,
 	}

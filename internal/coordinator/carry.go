@@ -47,7 +47,7 @@ func (r *run) carryPage(plan *levels.Plan, clusters []*levels.Cluster) error {
 	if err != nil {
 		return err
 	}
-	clusters = slices.DeleteFunc(slices.Clone(clusters), func(c *levels.Cluster) bool { return there[c.ID] != nil })
+	clusters = slices.DeleteFunc(slices.Clone(clusters), func(c *levels.Cluster) bool { return there[c.ID] != nil && !there[c.ID].Emptied() })
 	if len(clusters) == 0 {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (r *run) carryPage(plan *levels.Plan, clusters []*levels.Cluster) error {
 	nodes := make([]tree.Node, len(clusters))
 	for i, c := range clusters {
 		old := before[c.Slot]
-		if old == nil {
+		if old == nil || old.Emptied() {
 			r.past = nil // it is read again
 			return &planLost{plan.Level}
 		}

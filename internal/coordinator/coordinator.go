@@ -60,6 +60,8 @@ type Config struct {
 	Still time.Duration
 	// Buried is the share of a level's tasks that may be buried and the level sealed all the same, 0 to 1.
 	Buried float64
+	// Keep is how many trees before the published one are kept for a rollback: 0 or 1.
+	Keep int
 	// Price is what the summaries' model costs; nil when that is not known.
 	Price *Price
 	// TempDir takes the mapped vectors of large levels; "" means the system's.
@@ -81,6 +83,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("coordinator: build.max_depth is %d, but must be 0 (no limit) or more", c.MaxDepth)
 	case !(c.Stale >= 0 && c.Stale < 1):
 		return fmt.Errorf("coordinator: build.stale is %v, but must be at least 0 and below 1", c.Stale)
+	case c.Keep < 0 || c.Keep > 1:
+		return fmt.Errorf("coordinator: build.keep is %d, but must be 0 or 1", c.Keep)
 	case c.Buried < 0 || c.Buried > 1:
 		return fmt.Errorf("coordinator: the share of buried tasks is %v, but must be 0 to 1", c.Buried)
 	}

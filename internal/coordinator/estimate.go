@@ -240,7 +240,7 @@ func (c *Coordinator) foresee(ctx context.Context, clusters []levels.Cluster) (t
 	}
 	exists := make(map[tree.ID]bool, len(nodes))
 	for i := range nodes {
-		exists[nodes[i].ID] = true
+		exists[nodes[i].ID] = !nodes[i].Emptied()
 	}
 	texts, err := c.textsOf(ctx, clusters, exists)
 	if err != nil {

@@ -33,7 +33,7 @@ func (c *Coordinator) estimateGrowth(ctx context.Context, generation int, in *ro
 			return nil
 		}
 		next := &levels.Plan{Level: level, NodesIn: len(in.ids), Clusters: c.clusters(level, from, groups, p)}
-		at, err := c.estimateLevel(ctx, next, e.Levels)
+		at, err := c.estimateLevel(ctx, p, next, e.Levels)
 		if err != nil {
 			return err
 		}
@@ -49,13 +49,13 @@ func (c *Coordinator) estimateGrowth(ctx context.Context, generation int, in *ro
 }
 
 // estimateLevel says what a plan needs: exactly for level 1, and above by what level 1 needs for a token.
-func (c *Coordinator) estimateLevel(ctx context.Context, plan *levels.Plan, below []LevelEstimate) (LevelEstimate, error) {
+func (c *Coordinator) estimateLevel(ctx context.Context, p *past, plan *levels.Plan, below []LevelEstimate) (LevelEstimate, error) {
 	out := LevelEstimate{Level: plan.Level, NodesIn: plan.NodesIn, Clusters: len(plan.Clusters), Estimate: plan.Level > 1}
 	var rest []levels.Cluster
 	for _, cl := range plan.Clusters {
 		out.LargestClusterTokens = max(out.LargestClusterTokens, cl.Tokens)
 		switch {
-		case cl.ID == cl.Slot:
+		case p.keeps(&cl):
 			out.Reused++
 		case carries(&cl):
 			out.Carried++

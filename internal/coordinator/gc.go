@@ -22,7 +22,7 @@ func (r *run) collect(ctx context.Context) error {
 	return err
 }
 
-// GC deletes the nodes that no generation from the current one on can see: dropped summaries, deleted leaves, and
+// GC deletes the nodes that neither the current generation nor the kept one can see: dropped summaries, deleted leaves, and
 // summaries of builds that were given up. Those of a build that can still go on stay. It holds the lease of builds, so that none
 // begins meanwhile; the error is levels.ErrHeld if one runs. It returns how many nodes it removed.
 func (c *Coordinator) GC(ctx context.Context) (int, error) {
@@ -44,14 +44,27 @@ func (r *run) gc(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
 	}
 	unfinished := state != nil && state.Resumable()
+	if r.cfg.Keep == 0 && record.Kept() != nil {
+		if err := r.changeRecord(func(record *levels.Corpus) error { record.GiveUp(); return nil }); err != nil {
+			return 0, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
+		}
+		record.GiveUp()
+	}
+	kept := record.Kept()
 	summaries, err := r.deleteDead(ctx, r.nodes, store.Summaries(), func(n *tree.Node) bool {
-		unborn := n.Born > record.Generation && n.Died > n.Born
-		return !n.VisibleAt(record.Generation) && !(unfinished && unborn)
+		unborn := n.Born >= record.Next() && n.Died > n.Born
+		seen := n.VisibleAt(record.Generation) || kept != nil && n.VisibleAt(kept.Generation)
+		return !seen && !(unfinished && unborn)
 	})
 	if err != nil || unfinished {
 		return summaries, err
 	}
 	leaves, err := r.gcLeaves(ctx)
+	if err != nil || kept == nil {
+		return summaries + leaves, err
+	}
+	// A tree is kept for its structure and for what is still there; texts that are gone from the corpus are gone from it too.
+	_, err = r.empty(ctx, r.nodes, func(n *tree.Node) bool { return !n.VisibleAt(record.Generation) })
 	return summaries + leaves, err
 }
 

@@ -31,6 +31,7 @@ type slot struct {
 	document       string
 	children       []tree.ID
 	unseen, formed int
+	emptied        bool
 	under          []int32 // the leaves below it, ascending
 }
 
@@ -66,7 +67,7 @@ func (c *Coordinator) readPast(ctx context.Context, generation int, stale float6
 	err := c.deps.Store.Each(ctx, c.cfg.Corpus, store.Summaries().VisibleAt(generation), store.Fields{}, func(n *tree.Node) error {
 		s := &slot{
 			id: n.ID, author: n.Author, document: n.DocumentID, children: n.Children,
-			unseen: n.Unseen, formed: n.Formed,
+			unseen: n.Unseen, formed: n.Formed, emptied: n.Emptied(),
 		}
 		for _, child := range n.Children {
 			if n.Level == 1 {
@@ -189,7 +190,7 @@ func (p *past) decide(c *levels.Cluster, b *below, level int) {
 	}
 	c.Unseen = min(made, tokens)
 	old := p.slots[c.Slot]
-	if p.stale == 0 || old == nil || c.ID == old.writer() || len(without(old.under, under)) > 0 {
+	if p.stale == 0 || old == nil || old.emptied || c.ID == old.writer() || len(without(old.under, under)) > 0 {
 		return
 	}
 	unseen := min(old.unseen+p.leaves.sum(without(under, old.under)), tokens)
@@ -199,6 +200,9 @@ func (p *past) decide(c *levels.Cluster, b *below, level int) {
 	c.Author, c.Unseen = old.writer(), unseen
 	c.ID = tree.CarriedID(p.corpus, c.DocumentID, level, p.recipe, c.Author, c.Children)
 }
+
+// keeps reports whether a cluster's summary is one of the tree before, as it is.
+func (p *past) keeps(c *levels.Cluster) bool { return c.ID == c.Slot && !p.slots[c.Slot].emptied }
 
 func union(under map[tree.ID][]int32, nodes []tree.ID) []int32 {
 	var all []int32

@@ -97,7 +97,7 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 		planned.Members += len(c.Children)
 		switch {
 		case r.past == nil:
-		case c.ID == c.Slot:
+		case r.past.keeps(&c):
 			planned.Kept++
 		case carries(&c):
 			planned.Carried++

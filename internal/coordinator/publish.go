@@ -114,7 +114,7 @@ func (r *run) markDone(plan *levels.Plan, settled map[tree.ID]bool) error {
 		}
 		exists := make(map[tree.ID]bool, len(nodes))
 		for i := range nodes {
-			exists[nodes[i].ID] = true
+			exists[nodes[i].ID] = !nodes[i].Emptied()
 		}
 		for position := lo; position < hi; position++ {
 			cluster := &plan.Clusters[position]
@@ -300,56 +300,77 @@ func (r *run) publishTree() (levels.Event, error) {
 		}
 		unseen = max(unseen, float64(missed)/float64(all))
 	}
-	if err := r.setLives(keep); err != nil {
+	record, _, err := r.corpus(r.ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err := r.switchGeneration(unseen); err != nil {
+	if err := r.setLives(record, keep); err != nil {
+		return nil, err
+	}
+	if err := r.switchGeneration(unseen, len(keep)); err != nil {
 		return nil, fmt.Errorf("coordinator: publishing generation %d: %w", r.state.Generation, err)
 	}
 	return levels.TreePublished{}, nil
 }
 
 // switchGeneration lets readers see the new tree. It is refused to a coordinator that another one has followed.
-func (r *run) switchGeneration(unseen float64) error {
-	var published levels.Corpus
-	return r.fenced(r.ctx, func(ctx context.Context) error {
-		err := r.deps.Corpora.Update(ctx, r.cfg.Corpus, func(record *levels.Corpus) error {
-			if record.Epoch > r.state.Epoch {
-				return levels.ErrFenced
-			}
-			if record.Generation != r.state.Generation { // else it was killed right after
-				record.Full = r.fullBuild(record)
-			}
-			record.Coherence, record.Unseen = r.state.Coherence, unseen
-			baseline := r.state.Baseline
-			record.Generation, record.Baseline, record.Epoch = r.state.Generation, &baseline, r.state.Epoch
-			record.StoppedBecause = r.state.StoppedBecause
-			record.Settings = &levels.Settings{
+func (r *run) switchGeneration(unseen float64, summaries int) error {
+	return r.changeRecord(func(record *levels.Corpus) error {
+		if record.Generation == r.state.Generation {
+			return nil // it was killed right after
+		}
+		baseline := r.state.Baseline
+		record.Publish(&levels.Published{
+			Generation: r.state.Generation, Baseline: &baseline, StoppedBecause: r.state.StoppedBecause,
+			Unseen: unseen, Coherence: r.state.Coherence, Full: r.fullBuild(record), Summaries: summaries,
+			Settings: &levels.Settings{
 				Scope: r.cfg.Rule.Scope, KeepLeaves: r.cfg.Rule.KeepLeaves, Recipe: r.cfg.Recipe,
 				Mode: string(r.cfg.Clustering.Mode), All: r.cfg.Settings,
+			},
+		}, r.cfg.Keep > 0)
+		return nil
+	})
+}
+
+// changeRecord changes the corpus's record and its copy. It is refused to a coordinator that another one has followed.
+func (r *run) changeRecord(change func(*levels.Corpus) error) error {
+	var changed levels.Corpus
+	return r.fenced(r.ctx, func(ctx context.Context) error {
+		epoch := r.hold.Lease().Epoch
+		err := r.deps.Corpora.Update(ctx, r.cfg.Corpus, func(record *levels.Corpus) error {
+			if record.Epoch > epoch {
+				return levels.ErrFenced
 			}
-			published = *record
+			if err := change(record); err != nil {
+				return err
+			}
+			record.Epoch = epoch
+			changed = *record
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		return r.deps.Plans.PutTree(ctx, &published)
+		return r.deps.Plans.PutTree(ctx, &changed)
 	})
 }
 
-// setLives gives every summary the life that the new generation means for it.
-func (r *run) setLives(keep map[tree.ID]bool) error {
+// setLives gives every summary the life that the new generation means for it. A life is one span: where a summary comes back that
+// readers of the kept tree see and those of now don't, the kept one is let go of first.
+func (r *run) setLives(record *levels.Corpus, keep map[tree.ID]bool) error {
 	next := r.state.Generation
 	type life struct{ born, died int }
 	changes := make(map[life][]tree.ID)
+	kept, torn := record.Kept(), false
 	err := r.deps.Store.Each(r.ctx, r.cfg.Corpus, store.Summaries(), store.Fields{}, func(n *tree.Node) error {
 		switch {
 		case keep[n.ID] && n.Died != tree.Alive: // dropped before, and back
 			born := next
-			if n.VisibleAt(next - 1) {
+			if n.VisibleAt(record.Generation) {
 				born = n.Born // readers of the generation before still need it
 			}
+			after := tree.Node{Born: born, Died: tree.Alive}
+			torn = torn || kept != nil && n.VisibleAt(kept.Generation) != after.VisibleAt(kept.Generation)
 			changes[life{born, tree.Alive}] = append(changes[life{born, tree.Alive}], n.ID)
 		case !keep[n.ID] && n.Died > next:
 			changes[life{n.Born, next}] = append(changes[life{n.Born, next}], n.ID)
@@ -358,6 +379,12 @@ func (r *run) setLives(keep map[tree.ID]bool) error {
 	})
 	if err != nil {
 		return fmt.Errorf("coordinator: publishing generation %d: %w", next, err)
+	}
+	if torn {
+		err := r.changeRecord(func(record *levels.Corpus) error { record.GiveUp(); return nil })
+		if err != nil {
+			return fmt.Errorf("coordinator: publishing generation %d: %w", next, err)
+		}
 	}
 	for life, ids := range changes { // in any order: the sets are disjoint
 		for chunk := range slices.Chunk(ids, page) {

@@ -105,7 +105,9 @@ func (r *run) missing(plan *levels.Plan) (int, error) {
 			return 0, fmt.Errorf("coordinator: level %d: %w", plan.Level, err)
 		}
 		for i := range nodes {
-			delete(gone, nodes[i].ID)
+			if !nodes[i].Emptied() {
+				delete(gone, nodes[i].ID)
+			}
 		}
 	}
 	if len(gone) == 0 {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
@@ -96,7 +97,7 @@ func NothingToDo(corpus, why string) Report {
 func (r *run) report() Report {
 	s := r.state
 	report := Report{
-		Build: s.Build, Corpus: s.Corpus, Generation: s.Generation - 1, Why: s.Why, Cause: s.Cause,
+		Build: s.Build, Corpus: s.Corpus, Generation: cmp.Or(s.Before, s.Generation-1), Why: s.Why, Cause: s.Cause,
 		Levels: []LevelReport{}, StoppedBecause: s.StoppedBecause, Buried: []levels.Burial{},
 		Seconds: round(time.Since(s.Started)),
 	}

@@ -124,7 +124,7 @@ func (r *run) otherSettings() *SettingsError {
 
 // unfinishedOtherwise reports whether the newest build is unfinished and can't go on with the settings of now.
 func (r *run) unfinishedOtherwise(record *levels.Corpus) bool {
-	return r.state != nil && r.state.Resumable() && r.state.Config != r.configDigest() && r.state.Generation == record.Generation+1
+	return r.state != nil && r.state.Resumable() && r.state.Config != r.configDigest() && r.state.Generation == record.Next()
 }
 
 // withSettings adds to a sentence on why nothing is built that the tree was built with other settings.

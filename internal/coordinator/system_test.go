@@ -47,6 +47,7 @@ type system struct {
 	embedder llm.Embedder
 	counter  mapreduce.Counter
 	stale    float64
+	keep     int
 	still    time.Duration
 	around   func(store.Store) store.Store // nil: the nodes as they are
 }
@@ -239,7 +240,7 @@ func (p *process) run(ctx context.Context, req coordinator.Request) (coordinator
 	tasks := &killedQueue{p.queue, k}
 	journal := &killedJournal{p.journal, k}
 	cfg := coordinator.Config{
-		Corpus: corpusName, Rule: p.rule, MinChunks: 4, MaxDepth: p.depth, Recipe: p.recipe, Buried: p.buried,
+		Corpus: corpusName, Rule: p.rule, MinChunks: 4, MaxDepth: p.depth, Recipe: p.recipe, Buried: p.buried, Keep: p.keep,
 		Holder: fmt.Sprint("process ", holders.Add(1)), Poll: time.Millisecond, LeaseTTL: time.Minute, Still: p.still,
 	}
 	if p.grow != nil {

@@ -42,6 +42,9 @@ type Decision struct {
 // build.
 func (r Rule) Decide(c *Corpus, leaves int) Decision {
 	var d Decision
+	if c.Undone != nil && c.Undone.Baseline != nil {
+		return r.rolledBack(c, leaves)
+	}
 	if c.Settings != nil && (c.Settings.Scope != r.Scope || c.Settings.KeepLeaves != r.KeepLeaves) {
 		d.Differs = true
 	}
@@ -68,6 +71,15 @@ func (r Rule) Decide(c *Corpus, leaves int) Decision {
 		d.Why += fmt.Sprintf("; the published tree has scope %s (keep_leaves %t), asked for is %s (keep_leaves %t)",
 			c.Settings.Scope, c.Settings.KeepLeaves, r.Scope, r.KeepLeaves)
 	}
+	return d
+}
+
+// rolledBack applies the rule to a corpus whose newest tree was rolled back: what led to that tree makes no build due again.
+func (r Rule) rolledBack(c *Corpus, leaves int) Decision {
+	as := *c
+	as.Undone, as.Baseline, as.Generation = nil, c.Undone.Baseline, c.Undone.Generation
+	d := r.Decide(&as, leaves)
+	d.Why = fmt.Sprintf("generation %d was rolled back to %d; since then: %s", c.Undone.Generation, c.Generation, d.Why)
 	return d
 }
 

@@ -182,6 +182,15 @@ type Corpus struct {
 	Coherence float64 `json:"coherence,omitempty"`
 	// Full is the newest build in full, from which the published tree has grown; nil before the first, and when unknown.
 	Full *FullBuild `json:"full,omitempty"`
+	// Summaries is how many the published tree has; 0 if that is unknown.
+	Summaries int `json:"summaries,omitempty"`
+	// Newest is the greatest generation that was ever published. It is above Generation after a rollback, and 0 in a record of an
+	// older aerie.
+	Newest int `json:"newest,omitempty"`
+	// Before is the tree before the published one, and Undone the one that a rollback took out of sight. There is one of the two at
+	// most, and its summaries are kept.
+	Before *Published `json:"before,omitempty"`
+	Undone *Published `json:"undone,omitempty"`
 	// Epoch is the newest lease epoch that changed the record; a floor for the next.
 	Epoch int64 `json:"epoch"`
 	// Version counts the changes of a record that has copies: a copy is replaced by newer ones only.

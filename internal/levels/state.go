@@ -61,7 +61,9 @@ type State struct {
 	Corpus     string `json:"corpus"`
 	Build      string `json:"build"`
 	Generation int    `json:"generation"` // that it builds toward
-	Recipe     string `json:"recipe"`
+	// Before is the generation that readers saw when it began; 0 for the first build, and in records of old versions.
+	Before int    `json:"before,omitempty"`
+	Recipe string `json:"recipe"`
 	// Config is the hash of everything that shapes the plans; a build is resumed only under the same.
 	Config string `json:"config"`
 	// Settings are those that it was begun with by key, secrets left out, for people; nil in records of old versions.

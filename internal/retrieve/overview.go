@@ -121,7 +121,7 @@ func (s *search) overview(ctx context.Context, share float64) ([]*candidate, err
 	for {
 		var fresh []*candidate
 		for _, c := range found.candidates {
-			if !s.stale[c.node.ID] || *s.req.Stale {
+			if !s.heldBack(c) {
 				fresh = append(fresh, c)
 			}
 		}
@@ -215,5 +215,5 @@ func (s *search) fresh(ctx context.Context, c *candidate) (bool, error) {
 	if _, err := s.trace(ctx, one); err != nil {
 		return false, err
 	}
-	return *s.req.Stale || !s.stale[c.node.ID], nil
+	return !s.heldBack(c), nil
 }

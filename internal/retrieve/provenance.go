@@ -56,6 +56,11 @@ func (s *search) trace(ctx context.Context, cs []*candidate) (found bool, err er
 	return found, nil
 }
 
+// heldBack reports whether a candidate is no hit, because text below it is gone. One whose text was taken out never is.
+func (s *search) heldBack(c *candidate) bool {
+	return c.node.Emptied() || s.stale[c.node.ID] && !*s.req.Stale
+}
+
 // mostTogether is about how many leaves are looked at for several summaries together.
 const mostTogether = 50_000
 

@@ -160,7 +160,7 @@ func (s *search) packFresh(ctx context.Context, pool []*candidate, limit int) ([
 		fresh := make([]*candidate, 0, len(pool))
 		for _, c := range pool {
 			c.fate, c.coveredBy, c.parts.Gain = Outside, nil, 0
-			if s.stale[c.node.ID] && !*s.req.Stale {
+			if s.heldBack(c) {
 				c.fate = Stale
 				continue
 			}

@@ -22,7 +22,7 @@ var needs = map[string]access.Right{
 	"list-nodes": access.Read, "get-tree": access.Read, "get-texts": access.Read,
 	"query": access.Read, "ask": access.Read, "get-plan": access.Read, "get-build": access.Read, "watch-build": access.Read,
 	"ingest-documents": access.Write, "delete-document": access.Write, "delete-documents": access.Write,
-	"start-build": access.Write, "retry-tasks": access.Write, "pause-build": access.Write, "cancel-build": access.Write,
+	"start-build": access.Write, "retry-tasks": access.Write, "pause-build": access.Write, "rollback": access.Write, "cancel-build": access.Write,
 	"delete-corpus": access.Admin, "collect-garbage": access.Admin,
 }
 

@@ -27,6 +27,14 @@ type retryInput struct {
 	Body *api.RetryRequest `required:"false"`
 }
 
+type rollbackInput struct {
+	CorpusPath
+	Body *api.RollbackRequest `required:"false"`
+}
+
+const rollbackText = `Switches readers in one step and makes no call. With build.keep 1 the tree before is kept until the next one is published. What led to
+the tree that is left makes no build due again. An unfinished build is cancelled and named; while one runs the answer is 409.`
+
 const startText = `Goes on with a build that is unfinished, or starts one if the growth rule or force says so. The answer is 202 with
 the build while it runs, and 200 at rest, also when there was nothing to do. While a build of the corpus runs, a second request is answered with
 that one, its attached true.`
@@ -88,6 +96,14 @@ func (s *Server) buildRoutes() {
 		Summary: "Follow a build until it rests, as server-sent events", Description: eventsText,
 		Responses: streamed("Events", eventStream), Errors: []int{http.StatusNotFound},
 	}, s.events)
+	register(s, huma.Operation{
+		OperationID: "rollback", Method: http.MethodPost, Path: "/v1/corpora/{corpus}/rollback", Tags: []string{"builds"},
+		Summary: "Let readers see the tree before the one that they see, or take that back", Description: rollbackText,
+		Errors: []int{http.StatusNotFound, http.StatusConflict},
+	}, func(ctx context.Context, in *rollbackInput) (*reply[coordinator.Rolled], error) {
+		rolled, err := s.service.Rollback(ctx, in.Corpus, in.Body != nil && in.Body.Forward)
+		return &reply[coordinator.Rolled]{Status: http.StatusOK, Body: rolled}, err
+	})
 	register(s, huma.Operation{
 		OperationID: "collect-garbage", Method: http.MethodPost, Path: "/v1/corpora/{corpus}/gc", Tags: []string{"builds"},
 		Summary: "Delete what no reader can see any more and no build needs", Errors: []int{http.StatusNotFound, http.StatusConflict},

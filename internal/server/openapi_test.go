@@ -70,6 +70,7 @@ func TestOpenAPI(t *testing.T) {
 		"POST /v1/corpora/{corpus}/ask", "POST /v1/corpora/{corpus}/builds", "POST /v1/corpora/{corpus}/builds/{build}/cancel",
 		"POST /v1/corpora/{corpus}/builds/{build}/pause", "POST /v1/corpora/{corpus}/documents", "POST /v1/corpora/{corpus}/documents/delete",
 		"POST /v1/corpora/{corpus}/gc", "POST /v1/corpora/{corpus}/nodes/texts", "POST /v1/corpora/{corpus}/query", "POST /v1/corpora/{corpus}/retry",
+		"POST /v1/corpora/{corpus}/rollback",
 	}
 	if !slices.Equal(routes, want) {
 		t.Errorf("the routes are\n%s\nwant\n%s", strings.Join(routes, "\n"), strings.Join(want, "\n"))
@@ -77,7 +78,7 @@ func TestOpenAPI(t *testing.T) {
 	if len(doc.Components.Schemas) < 20 {
 		t.Errorf("only %d types are described", len(doc.Components.Schemas))
 	}
-	requests := []string{"Ask", "BuildRequest", "DeleteInputBody", "Query", "RetryRequest", "TextsInputBody"}
+	requests := []string{"Ask", "BuildRequest", "DeleteInputBody", "Query", "RetryRequest", "RollbackRequest", "TextsInputBody"}
 	for name, schema := range doc.Components.Schemas {
 		if closed := schema.AdditionalProperties == false; closed != slices.Contains(requests, name) {
 			t.Errorf("%s: additionalProperties is %v", name, schema.AdditionalProperties)

@@ -430,6 +430,32 @@ func (s *Service) checkRest(ctx context.Context, corpus string) error {
 	return api.Conflictf("aerie status looks at it; wait until it rests, or pause it", "corpus %s is being built (%s)", corpus, name)
 }
 
+// Rollback lets readers see the tree before the one that they see or, with forward, takes that back.
+func (s *Service) Rollback(ctx context.Context, corpus string, forward bool) (rolled coordinator.Rolled, err error) {
+	defer func() {
+		var counts map[string]int
+		if err == nil {
+			counts = map[string]int{"from_generation": rolled.From, "to_generation": rolled.Generation}
+		}
+		s.changed(ctx, api.Change{Action: "rollback", Corpus: corpus, Counts: counts, Err: err})
+	}()
+	if _, err := s.Record(ctx, corpus); err != nil {
+		return rolled, err
+	}
+	if err := s.checkRest(ctx, corpus); err != nil {
+		return rolled, err
+	}
+	coord, err := s.deps.Builder.Coordinator(ctx, corpus)
+	if err != nil {
+		return rolled, err
+	}
+	rolled, err = coord.Rollback(ctx, forward)
+	if errors.Is(err, levels.ErrHeld) {
+		err = api.Conflictf("aerie status looks at it; wait until it rests, or pause it", "corpus %s is being built", corpus)
+	}
+	return rolled, err
+}
+
 // Collect deletes what no reader can see any more.
 func (s *Service) Collect(ctx context.Context, corpus string) (c api.Collected, err error) {
 	defer func() {

@@ -17,6 +17,10 @@ const Alive = math.MaxInt32
 // reader sees it at any generation, and the text goes when the build has ended.
 const Deleted = 0
 
+// Emptied is the recipe of a summary whose text was taken out, because some of the text below it is gone. It keeps its place in its
+// tree, with the mean of its children's vectors for a vector, until a build makes it again; no reader is shown it.
+const Emptied = "emptied"
+
 // Scope says what one tree spans.
 type Scope string
 
@@ -71,6 +75,9 @@ func (n *Node) IsLeaf() bool { return n.Level == 0 }
 
 // VisibleAt reports whether a reader at a generation sees the node.
 func (n *Node) VisibleAt(generation int) bool { return n.Born <= generation && generation < n.Died }
+
+// Emptied reports whether a summary's text was taken out.
+func (n *Node) Emptied() bool { return n.Recipe == Emptied }
 
 // Carried reports whether a summary has the text of another, its author.
 func (n *Node) Carried() bool { return !n.Author.IsZero() }

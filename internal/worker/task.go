@@ -97,7 +97,7 @@ func (w *Worker) attempt(ctx context.Context, d *delivery, held *holding) (Outco
 	if err != nil {
 		return "", &dependency{fmt.Errorf("looking the node up: %w", err)}
 	}
-	if len(nodes) > 0 {
+	if len(nodes) > 0 && !nodes[0].Emptied() {
 		return Reused, w.finish(ctx, d, tree.Usage{Reused: 1})
 	}
 	if err := w.check(ctx, t); err != nil {

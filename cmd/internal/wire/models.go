@@ -164,7 +164,7 @@ func (p *Places) EmbeddersOf(m *Models) func(context.Context, string) (llm.Embed
 func CoordinatorConfig(cfg *config.Config, corpus, holder, tempDir string, m *Models) coordinator.Config {
 	out := coordinator.Config{
 		Corpus: corpus, Rule: Rule(cfg), MinChunks: cfg.Build.MinChunks, MaxDepth: cfg.Build.MaxDepth, Buried: cfg.Build.MaxBuried,
-		Incremental: cfg.Build.Growth == "incremental", Stale: cfg.Build.Stale,
+		Incremental: cfg.Build.Growth == "incremental", Stale: cfg.Build.Stale, Keep: cfg.Build.Keep,
 		Clustering: ClusteringConfig(cfg), Recipe: m.Recipe, Settings: cfg.Map(), Holder: holder, LeaseTTL: cfg.Server.Lease, TempDir: tempDir,
 	}
 	if price, ok := Price(cfg, m.Model); ok {
