@@ -288,6 +288,19 @@ func (h *home) Rollback(ctx context.Context, name string, forward bool) (coordin
 	return h.Service.Rollback(ctx, name, forward)
 }
 
+// Stop asks a build to pause or to end. To end one that nobody works on takes the queue, as its tasks go.
+func (h *home) Stop(ctx context.Context, name, build string, cancel bool) (api.Build, error) {
+	if cancel {
+		if err := h.openQueue(ctx); err != nil {
+			b, known := h.Build(ctx, name, build)
+			if !errors.Is(err, natsqueue.ErrLocked) || known == nil && !b.Alive {
+				return api.Build{}, lockedHint(err)
+			}
+		}
+	}
+	return h.Service.Stop(ctx, name, build, cancel)
+}
+
 // builder does the work of builds for the service of a home.
 type builder struct{ h *home }
 

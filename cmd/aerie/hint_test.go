@@ -141,7 +141,8 @@ func TestEveryHintWorks(t *testing.T) {
 	}{
 		{"nothing there", (*walker).nothing}, {"odd command lines", (*walker).lines}, {"another embedder", (*walker).embedders},
 		{"A13 buried", (*walker).buried}, {"A13 built without", (*walker).builtWithout}, {"rests", (*walker).rests}, {"A14 A15 other settings", (*walker).settings},
-		{"a build that runs", (*walker).running}, {"over HTTP", (*walker).http}, {"a corpus that grows", (*walker).grown},
+		{"a build that runs", (*walker).running}, {"a build whose process was killed", (*walker).killed},
+		{"over HTTP", (*walker).http}, {"a corpus that grows", (*walker).grown},
 	} {
 		t.Run(walk.name, func(t *testing.T) {
 			fresh(t)
@@ -398,6 +399,8 @@ func (w *walker) running() {
 	called(w.T, s, 1)
 	w.said(w.run(exitFailed, "gc", server...), "aerie status looks at it; wait until it rests, or pause it")
 	w.said(w.run(exitFailed, "retry --failed", server...), "wait until it rests; aerie status looks at it")
+	w.said(w.run(exitDone, "pause", server...), "%s: build %s is %s; aerie resume goes on with it, and pays for nothing twice\n")
+	w.run(exitDone, "resume --detach", server...)
 	guest := start(w.T, append([]string{"build"}, server...)...)
 	guest.says("following it")
 	guest.signal(os.Interrupt)
@@ -406,6 +409,30 @@ func (w *walker) running() {
 		w.Errorf("status doesn't look at it:\n%s", r.stdout)
 	}
 	w.run(exitDone, "build", server...)
+}
+
+// killed: a build whose process is gone goes on, or ends for good, without it.
+func (w *walker) killed() {
+	w.ingest(40)
+	s := w.endpoint(llmtest.Config{Latency: 100 * time.Millisecond})
+	begun := start(w.T, append([]string{"build"}, with(s)...)...)
+	called(w.T, s, 2)
+	begun.signal(os.Kill)
+	begun.wait()
+	w.said(w.run(exitFailed, "pause"), "aerie resume goes on with it; aerie cancel ends it")
+	if err := os.CopyFS("other", os.DirFS(".aerie")); err != nil {
+		w.Fatal(err)
+	}
+	if r := w.run(exitDone, "resume --home other -o json", with(s)...); !strings.Contains(r.stdout, `"outcome": "built"`) {
+		w.Error(r.stdout)
+	}
+	if r := w.run(exitDone, "cancel -o json"); !strings.Contains(r.stdout, `"state": "cancelled"`) {
+		w.Error(r.stdout)
+	}
+	if r := w.run(exitDone, "resume"); !strings.Contains(r.stdout, "there is nothing unfinished") {
+		w.Error(r.stdout)
+	}
+	w.run(exitDone, "build", with(s)...)
 }
 
 // http: what the API advises.

@@ -38,6 +38,8 @@ type builds interface {
 	// Detach starts a build and leaves it to the coordinator.
 	Detach(ctx context.Context, corpus string, s api.Start) (api.Build, error)
 	Rollback(ctx context.Context, corpus string, forward bool) (coordinator.Rolled, error)
+	// Stop is that of api.Builds.
+	Stop(ctx context.Context, corpus, build string, cancel bool) (api.Build, error)
 	Collect(ctx context.Context, corpus string) (api.Collected, error)
 }
 

@@ -174,6 +174,7 @@ func TestServerSameAsHome(t *testing.T) {
 		"query - -o jsonl", "query - ", "query x --min-level 3 --max-level 1", "query x --mode collapsed --boost 2", "query x --corpus a/b",
 		"ask what_is_a_sequence", "ask what_is_a_sequence -o json", "ask what_is_a_sequence --stream", "ask zzzz -o json", "ask x --corpus brids", "ask x --min-similarity 2",
 		"tree", "tree --depth 3 --limit 2", "tree --depth 0 --limit 0", "tree -o jsonl", "tree -o json --vectors", "tree --corpus birds", "tree --corpus broken", "tree --corpus brids",
+		"show L1", "show ffffffff-ffff", "show L1 -o json", "show 0", "pause", "cancel", "resume", "pause -o json", "pause --corpus brids",
 		"tree --root ffffffff-ffff", "tree --root L1", "tree -o jsonl --root 0", "tree --depth -1",
 		"eval questions.jsonl --corpus birds --budget 100 -o json --arm leaf/similarity --arm w:alpha=0", "eval questions.jsonl --corpus brids",
 		"eval questions.jsonl --corpus given --arm leaf/similarity", "eval questions.jsonl --corpus given --vectors short.npy --arm leaf/similarity -o json",
@@ -190,6 +191,8 @@ func TestServerSameAsHome(t *testing.T) {
 	first := strings.SplitN(aerie(t, "tree", "-o", "jsonl", "--corpus", "birds", "--home", home).want(t, 0).stdout, `"id":"`, 2)[1][:36]
 	same("", "tree -o jsonl --corpus birds --root "+first)
 	same("", "tree --corpus birds --root "+first)
+	same("", "show --corpus birds "+first)
+	same("", "show -o json --corpus birds "+first)
 	// What is gone here is gone there.
 	if err := os.Remove("docs/deep/terns.md"); err != nil {
 		t.Fatal(err)

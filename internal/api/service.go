@@ -72,6 +72,8 @@ type Trees interface {
 	// Nodes calls head once and then emit with each node, by (level, id). An error of either ends it and is returned. Emit
 	// doesn't keep the node.
 	Nodes(ctx context.Context, req TreeRequest, head func(TreeHead) error, emit func(*Node) error) error
+	// Show returns one node of the current generation by id, the beginning of one, or cluster id.
+	Show(ctx context.Context, corpus, node string) (Shown, error)
 	// TreeHash is that of evaluate.TreeHash for the current generation.
 	TreeHash(ctx context.Context, corpus string) (TreeHash, error)
 	// Texts returns the texts of nodes by id; nodes that aren't there are left out.

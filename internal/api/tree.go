@@ -24,6 +24,15 @@ type Node struct {
 	Vector       []float32 `json:"vector,omitempty"`
 }
 
+// Shown is one node and where it stands, and the JSON of aerie show.
+type Shown struct {
+	TreeHead
+	Node
+	// Previous and Following are the leaves beside a leaf in its document; zero at its ends, and of a summary.
+	Previous  tree.ID `json:"previous,omitzero" doc:"the leaf before it in its document"`
+	Following tree.ID `json:"following,omitzero" doc:"the leaf after it in its document"`
+}
+
 // TreeHead says which tree nodes are of.
 type TreeHead struct {
 	Corpus     string `json:"corpus"`

@@ -65,6 +65,13 @@ func (c *Client) Nodes(ctx context.Context, req api.TreeRequest, head func(api.T
 	}
 }
 
+// Show implements api.Trees.
+func (c *Client) Show(ctx context.Context, corpus, node string) (api.Shown, error) {
+	var shown api.Shown
+	err := c.call(ctx, http.MethodGet, corpusPath(corpus, "nodes", node), nil, nil, &shown)
+	return shown, err
+}
+
 // TreeHash implements api.Trees.
 func (c *Client) TreeHash(ctx context.Context, corpus string) (api.TreeHash, error) {
 	var hash api.TreeHash

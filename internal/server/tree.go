@@ -25,6 +25,11 @@ type nodesInput struct {
 	Limit   int    `query:"limit" minimum:"1" maximum:"10000" default:"1000" doc:"most nodes of a page; not for NDJSON"`
 }
 
+type nodeInput struct {
+	CorpusPath
+	Node string `path:"node" maxLength:"64" doc:"an id, the beginning of one, or a cluster id such as L2-0f3c9a51"`
+}
+
 type textsInput struct {
 	CorpusPath
 	Body struct {
@@ -48,6 +53,13 @@ func (s *Server) treeRoutes() {
 		Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{"application/json": {Schema: page}, ndjson: {Schema: node}}}},
 		Errors:    []int{http.StatusNotFound, http.StatusGone},
 	}, s.nodes)
+	register(s, huma.Operation{
+		OperationID: "show-node", Method: http.MethodGet, Path: "/v1/corpora/{corpus}/nodes/{node}", Tags: []string{"tree"},
+		Summary: "Read one node of the current generation, with its parents, children and neighbors", Errors: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *nodeInput) (*reply[api.Shown], error) {
+		shown, err := s.service.Show(ctx, in.Corpus, in.Node)
+		return &reply[api.Shown]{Status: http.StatusOK, Body: shown}, err
+	})
 	register(s, huma.Operation{
 		OperationID: "get-tree", Method: http.MethodGet, Path: "/v1/corpora/{corpus}/tree", Tags: []string{"tree"},
 		Summary: "Tell the generation of the tree, and a hash of what it holds", Errors: []int{http.StatusNotFound},

@@ -391,13 +391,16 @@ func (s *Service) Stop(ctx context.Context, corpus, build string, cancel bool) (
 		wish.Status = levels.Cancelled
 	}
 	switch {
-	case !b.Resting:
+	case !b.Resting && (b.Alive || !cancel || s.running(corpus) != nil):
 		err = s.deps.Builds.RequestStop(ctx, corpus, build, wish)
-	case cancel:
+	case cancel: // also one whose process was killed, which nobody would tell
 		var coord *coordinator.Coordinator
 		if coord, err = s.deps.Builder.Coordinator(ctx, corpus); err == nil {
 			err = coord.Cancel(ctx, build)
-			if errors.Is(err, coordinator.ErrMoved) || errors.Is(err, levels.ErrHeld) {
+			switch {
+			case errors.Is(err, levels.ErrHeld) && !b.Resting:
+				err = s.deps.Builds.RequestStop(ctx, corpus, build, wish)
+			case errors.Is(err, coordinator.ErrMoved) || errors.Is(err, levels.ErrHeld):
 				err = api.Conflictf("aerie status shows what is so now", "build %s was not cancelled: %w", build, err)
 			}
 		}

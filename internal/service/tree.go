@@ -261,21 +261,66 @@ func (s *Service) Nodes(ctx context.Context, req api.TreeRequest, head func(api.
 		}
 		for i := range read {
 			n := &read[i]
-			x := v.byID[n.ID]
-			node := api.Node{
-				ID: n.ID, Level: n.Level, ClusterID: n.ClusterID(), ChildIDs: idsOf(x.children), ParentIDs: idsOf(x.parents),
-				DocumentIDs: documents.of(x), DocumentID: x.document, ChunkIndex: x.index, Tokens: n.Tokens, NLeaves: n.NLeaves, Born: n.Born,
-				Text: n.Text, Vector: n.Vector, Carried: n.Carried(), UnseenTokens: n.Unseen,
-			}
-			if !n.IsLeaf() {
-				node.Author = n.Writer()
-			}
+			node := nodeOf(n, v.byID[n.ID], documents)
 			if err := emit(&node); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// nodeOf is a node with its place in a view.
+func nodeOf(n *tree.Node, x *shape, documents documentsUnder) api.Node {
+	node := api.Node{
+		ID: n.ID, Level: n.Level, ClusterID: n.ClusterID(), ChildIDs: idsOf(x.children), ParentIDs: idsOf(x.parents),
+		DocumentIDs: documents.of(x), DocumentID: x.document, ChunkIndex: x.index, Tokens: n.Tokens, NLeaves: n.NLeaves, Born: n.Born,
+		Text: n.Text, Vector: n.Vector, Carried: n.Carried(), UnseenTokens: n.Unseen,
+	}
+	if !n.IsLeaf() {
+		node.Author = n.Writer()
+	}
+	return node
+}
+
+// Show returns one node.
+func (s *Service) Show(ctx context.Context, corpus, name string) (api.Shown, error) {
+	v, err := s.view(ctx, corpus, true)
+	if err != nil {
+		return api.Shown{}, err
+	}
+	x, err := v.find(name)
+	if err != nil {
+		return api.Shown{}, err
+	}
+	read, err := s.readPage(ctx, v, []*shape{x}, store.Fields{Text: true})
+	if err == nil && len(read) == 0 {
+		err = api.Missingf("aerie tree prints ids", "node %s of %s is gone", x.id, corpus)
+	}
+	if err != nil {
+		return api.Shown{}, err
+	}
+	shown := api.Shown{TreeHead: api.TreeHead{Corpus: v.corpus, Generation: v.generation}, Node: nodeOf(&read[0], x, documentsUnder{})}
+	shown.Previous, shown.Following = v.beside(x)
+	return shown, nil
+}
+
+// beside returns the leaves before and after a leaf in its document; zero where there is none.
+func (v *view) beside(x *shape) (previous, following tree.ID) {
+	if x.level > 0 {
+		return previous, following
+	}
+	for _, y := range v.all {
+		switch {
+		case y.level > 0:
+			return previous, following
+		case y.document == x.document && y.index == x.index-1:
+			previous = y.id
+		case y.document == x.document && y.index == x.index+1:
+			following = y.id
+		}
+	}
+	return previous, following
 }
 
 // readPage reads the nodes of a page of a view, in its order. A store may not find a node by its id at the very moment in which
