@@ -17,6 +17,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.showCommand(),
 		c.clusterCommand(),
 		c.statusCommand(),
+		c.mcpCommand(),
 		c.workersCommand(),
 		c.deadCommand(),
 		c.pauseCommand(),

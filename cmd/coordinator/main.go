@@ -77,7 +77,7 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	cfg.Place, cfg.Holder, cfg.LeaseTTL, deps.Audit = "the fleet's store", d.Holder+"/documents", d.Config.Server.Lease, auditor
 	svc := service.New(cfg, deps)
 	web := server.New(server.Config{
-		Token: d.Config.Server.Token.Reveal(), Tokens: tokens, Version: version, Observe: d.Telemetry.Request, Audit: auditor, Log: d.Log,
+		Token: d.Config.Server.Token.Reveal(), Tokens: tokens, Corpus: d.Config.Corpus, Version: version, Observe: d.Telemetry.Request, Audit: auditor, Log: d.Log,
 	}, svc, d.Telemetry.Handler(daemon.Checks(p)...))
 	d.Handle(web.Handler())
 	d.Log.Info("watching corpora", "holder", d.Holder, "schedule", d.Config.Build.Schedule)

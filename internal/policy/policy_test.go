@@ -62,7 +62,8 @@ var rules = []rule{
 	{"internal/service/servicetest", []string{"internal/tree", "internal/levels", "internal/llm", "internal/mapreduce", "internal/clustering", "internal/corpus", "internal/answer", "internal/coordinator", "internal/worker", "internal/api", "internal/service", "internal/sqlite", "internal/queue/natsqueue"}, nil, "a place for tests, of real parts"},
 	{"internal/access", nil, []string{"net", "net/http"}, "who may do what knows neither requests nor corpora"},
 	{"internal/audit", []string{"internal/api", "internal/printable"}, []string{"net", "net/http"}, "notes what the API says was changed"},
-	{"internal/server", []string{"internal/access", "internal/printable", "internal/tree", "internal/config", "internal/corpus", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/api"}, nil, "HTTP knows ports, not what is behind them"},
+	{"internal/mcp", []string{"internal/printable", "internal/tree", "internal/api"}, nil, "agents read ports, and know nothing of what is behind them"},
+	{"internal/server", []string{"internal/mcp", "internal/access", "internal/printable", "internal/tree", "internal/config", "internal/corpus", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/api"}, nil, "HTTP knows ports, not what is behind them"},
 	{"internal/client", []string{"internal/tree", "internal/ingest", "internal/retrieve", "internal/answer", "internal/coordinator", "internal/api"}, nil, "a client knows the API alone"},
 	{"internal/evaluate", []string{"internal/tree", "internal/store", "internal/retrieve", "internal/word"}, nil, "only cmd/ names adapters"},
 }

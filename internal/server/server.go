@@ -28,6 +28,8 @@ type Config struct {
 	// listener, which then must be on loopback.
 	Token  string
 	Tokens *access.File
+	// Corpus is that of an agent's call that names none; "" means default.
+	Corpus string
 	// Version is that of the program, for the description of the API.
 	Version string
 	// MaxBody bounds a JSON body in bytes; 0 means 4 MiB. Streams of documents have no bound but that of one line, 32 MiB.
@@ -74,6 +76,9 @@ func (c Config) withDefaults() Config {
 	if c.BodyRate == 0 {
 		c.BodyRate = 1 << 10
 	}
+	if c.Corpus == "" {
+		c.Corpus = "default"
+	}
 	if c.Observe == nil {
 		c.Observe = func(string, int) {}
 	}
@@ -102,7 +107,7 @@ type Server struct {
 }
 
 // New returns a server; its listener and its time-outs are the caller's. A write time-out must not be set, since streams take as long
-// as they take. extra, if not nil, gets every request outside /v1, without any check: health and metrics.
+// as they take. extra, if not nil, gets every request outside /v1 and /mcp, without any check: health and metrics.
 func New(cfg Config, service api.Service, extra http.Handler) *Server {
 	s := &Server{cfg: cfg.withDefaults(), service: service, mux: http.NewServeMux(), operations: map[string]string{}}
 	s.rooms = newRooms(s.cfg.MaxBody)
@@ -115,6 +120,7 @@ func New(cfg Config, service api.Service, extra http.Handler) *Server {
 	s.treeRoutes()
 	s.queryRoutes()
 	s.openResponses()
+	s.agentRoutes()
 	s.mux.HandleFunc("/", s.nowhere)
 	guarded := s.guard(s.origin(s.mux))
 	s.handler = s.door(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,8 +152,10 @@ func Starting(extra http.Handler) http.Handler {
 	})
 }
 
-// below reports whether a path is one of the API.
-func below(path string) bool { return path == "/v1" || strings.HasPrefix(path, "/v1/") }
+// below reports whether a path is one of the API, or of agents.
+func below(path string) bool {
+	return path == "/v1" || strings.HasPrefix(path, "/v1/") || path == agentsPath
+}
 
 // Handler returns all of it.
 func (s *Server) Handler() http.Handler { return s.handler }
