@@ -8,6 +8,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.demoCommand(),
 		c.ingestCommand(),
 		c.deleteCommand(),
+		c.forgetCommand(),
 		c.planCommand(),
 		c.buildCommand(),
 		c.queryCommand(),

@@ -277,6 +277,19 @@ func (h *home) Collect(ctx context.Context, name string) (api.Collected, error) 
 	return h.Service.Collect(ctx, name)
 }
 
+// Forget removes documents and what is left of them. It takes the queue as Collect does, if there is one.
+func (h *home) Forget(ctx context.Context, name string, ids []string) (api.Forgotten, error) {
+	if _, err := h.Record(ctx, name); err != nil {
+		return api.Forgotten{}, err
+	}
+	if h.places.HasQueue() {
+		if err := h.openQueue(ctx); err != nil {
+			return api.Forgotten{}, lockedHint(err)
+		}
+	}
+	return h.Service.Forget(ctx, name, ids)
+}
+
 // Rollback switches readers. It takes the queue as Collect does.
 func (h *home) Rollback(ctx context.Context, name string, forward bool) (coordinator.Rolled, error) {
 	if _, err := h.Record(ctx, name); err != nil {

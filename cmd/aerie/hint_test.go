@@ -216,6 +216,8 @@ func (w *walker) lines() {
 	w.run(exitDone, "delete --all --yes")
 	w.ingest(5)
 	w.run(exitDone, "delete r01")
+	w.said(w.run(exitUsage, "forget"), "aerie forget needs at least one document id")
+	w.run(exitDone, "forget r02")
 	w.said(w.run(exitUsage, "query --mode fuzzy x"), "aerie query --help lists the options")
 	w.run(exitDone, "query --help")
 	w.said(w.run(exitUsage, "retry"), "aerie retry needs --failed, which runs the buried tasks again", "aerie status lists what is buried and why")

@@ -27,6 +27,7 @@ type place interface {
 type documents interface {
 	Ingest(ctx context.Context, req ingest.Request) (ingest.Report, error)
 	Delete(ctx context.Context, corpus string, ids []string) (ingest.Report, error)
+	Forget(ctx context.Context, corpus string, ids []string) (api.Forgotten, error)
 	DeleteCorpus(ctx context.Context, corpus string) (ingest.Report, error)
 }
 

@@ -180,6 +180,7 @@ func TestServerSameAsHome(t *testing.T) {
 		"eval questions.jsonl --corpus given --arm leaf/similarity", "eval questions.jsonl --corpus given --vectors short.npy --arm leaf/similarity -o json",
 		"eval questions.jsonl --corpus default --arm x:corpus=brids",
 		"delete birds --corpus birds -o json", "delete birds --corpus birds", "delete songs nobody --corpus birds -o json", "delete nobody --corpus birds -o json", "delete a --corpus brids",
+		"forget c --corpus birds -o json", "forget c nobody --corpus birds", "forget a --corpus brids", "forget",
 		"rollback", "build --force", "rollback -o json", "rollback", "status -o json", "query sequence -o json", "rollback --forward", "rollback --forward -o json", "rollback --corpus brids",
 		"gc", "gc -o json", "gc --corpus brids", "retry --failed", "retry --failed -o json --cause x", "retry",
 		"build --corpus brids", "plan --corpus brids", "retry --failed --corpus brids", "delete --all --yes --corpus brids",

@@ -19,6 +19,9 @@ type Documents interface {
 	Ingest(ctx context.Context, req ingest.Request) (ingest.Report, error)
 	// Delete removes documents. Unknown ones are named by an error that is ingest.ErrUnknown; the others are removed all the same.
 	Delete(ctx context.Context, corpus string, ids []string) (ingest.Report, error)
+	// Forget removes documents and takes what is left of them, and of all that were deleted before, out of summaries, journal, dead
+	// stream, copies and free pages. Documents that aren't there are named in the answer.
+	Forget(ctx context.Context, corpus string, ids []string) (Forgotten, error)
 	// DeleteCorpus removes the corpus with all it holds.
 	DeleteCorpus(ctx context.Context, corpus string) (ingest.Report, error)
 	// Documents lists documents by id.
@@ -39,6 +42,17 @@ type DocumentsRequest struct {
 type Document struct {
 	ID     string `json:"id"`
 	Leaves int    `json:"leaves"`
+}
+
+// Forgotten is the JSON of aerie forget.
+type Forgotten struct {
+	Corpus    string   `json:"corpus"`
+	Documents int      `json:"documents" doc:"that were deleted"`
+	Leaves    int      `json:"leaves" doc:"that were deleted"`
+	Summaries int      `json:"summaries" doc:"whose texts were taken out, of any generation; the next build makes those again that its tree needs"`
+	Answers   int      `json:"answers" doc:"of the journal, whose texts were taken out: all of the corpus"`
+	Cancelled string   `json:"cancelled,omitempty" doc:"the unfinished build that had read the documents"`
+	Unknown   []string `json:"unknown" doc:"documents that were not there; what was left of them, if they were deleted before, is gone too"`
 }
 
 // DocumentPage is a page of documents.

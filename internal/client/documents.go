@@ -136,6 +136,13 @@ func (c *Client) Delete(ctx context.Context, corpus string, ids []string) (inges
 	return report, err
 }
 
+// Forget implements api.Documents.
+func (c *Client) Forget(ctx context.Context, corpus string, ids []string) (api.Forgotten, error) {
+	var out api.Forgotten
+	err := c.call(ctx, http.MethodPost, corpusPath(corpus, "documents", "forget"), nil, map[string]any{"documents": ids}, &out)
+	return out, err
+}
+
 // DeleteCorpus implements api.Documents.
 func (c *Client) DeleteCorpus(ctx context.Context, corpus string) (ingest.Report, error) {
 	var report ingest.Report

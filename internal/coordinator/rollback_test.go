@@ -355,3 +355,79 @@ func TestRollbackGivesWay(t *testing.T) {
 		}
 	}
 }
+
+// forget runs coordinator.Forget in a process that a switch may kill.
+func (s *system) forget(kill *killSwitch, document string) (coordinator.Forgotten, error) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	kill.die = cancel
+	c, err := coordinator.New(coordinator.Config{
+		Corpus: corpusName, Rule: s.rule, MinChunks: 4, Recipe: s.recipe, Holder: fmt.Sprint("process ", holders.Add(1)), LeaseTTL: time.Minute, Keep: 1,
+	}, coordinator.Deps{
+		Store: &killedStore{s.nodes, kill}, Corpora: &killedCorpora{s.records.Corpora(), kill}, Builds: &killedBuilds{s.records, kill},
+		Barrier: &killedBarrier{s.records, kill}, Plans: &killedPlans{s.records, kill}, Queue: &killedQueue{s.queue, kill}, Journal: &killedJournal{s.journal, kill},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	whole := func(nodes store.Store) store.Store { return nodes }
+	return c.Forget(ctx, whole, func(ctx context.Context, nodes store.Store) error {
+		var ids []tree.ID
+		err := nodes.Each(ctx, corpusName, store.Leaves().OfDocument(document), store.Fields{}, func(n *tree.Node) error {
+			ids = append(ids, n.ID)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return nodes.Delete(ctx, corpusName, ids)
+	})
+}
+
+// TestForgetKilledAtEveryCall: whenever it is killed, the same again leaves no text of the document anywhere, the tree keeps its
+// shape, and the next build makes as many calls as after a deletion.
+func TestForgetKilledAtEveryCall(t *testing.T) {
+	begun := func(kill *killSwitch) *system {
+		s, _, _ := twoTrees(t)
+		s.write("late", 4, span(60, 75)...)
+		_, _ = s.process(kill).run(context.Background(), coordinator.Request{Force: true})
+		s.queue.Restart()
+		return s
+	}
+	deleted := begun(&killSwitch{})
+	deleted.erase("doc07")
+	want := deleted.mustGrow(coordinator.Request{Force: true})
+
+	s := begun(&killSwitch{})
+	before := len(s.seenSummaries())
+	counting := &killSwitch{}
+	if out, err := s.forget(counting, "doc07"); err != nil || out.Summaries == 0 || out.Answers == 0 || out.Cancelled != "" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if after := len(s.seenSummaries()); after != before {
+		t.Errorf("readers see %d summaries, before there were %d", after, before)
+	}
+	if got := s.mustGrow(coordinator.Request{Force: true}); got.Calls != want.Calls {
+		t.Errorf("the next build makes %d calls, after a deletion it would be %d", got.Calls, want.Calls)
+	}
+	for at := 1; at <= counting.calls; at++ {
+		for _, unfinished := range []int{0, 9} {
+			s := begun(&killSwitch{at: unfinished})
+			_, _ = s.forget(&killSwitch{at: at, after: at%2 == 0}, "doc07")
+			if _, err := s.forget(&killSwitch{}, "doc07"); err != nil {
+				t.Fatal(err)
+			}
+			err := s.nodes.Each(context.Background(), corpusName, store.AnyLevel(), store.Fields{Text: true}, func(n *tree.Node) error {
+				if n.DocumentID == "doc07" || strings.Contains(" "+n.Text, " 7.1 ") {
+					t.Errorf("killed at call %d: level %d, born %d: %q", at, n.Level, n.Born, n.Text)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.mustGrow(coordinator.Request{Force: true})
+		}
+	}
+}

@@ -18,8 +18,9 @@ type Entry struct {
 	Text         string    `json:"text"` // as checked and cleaned
 	InputTokens  int       `json:"input_tokens"`
 	OutputTokens int       `json:"output_tokens"`
-	Calls        int       `json:"calls,omitempty"` // that the answer took, with those whose answers were refused; 0 is 1
-	Build        string    `json:"build"`           // which build paid
+	Calls        int       `json:"calls,omitempty"`  // that the answer took, with those whose answers were refused; 0 is 1
+	Build        string    `json:"build"`            // which build paid
+	Corpus       string    `json:"corpus,omitempty"` // of the build; "" in an entry of an older aerie
 	At           time.Time `json:"at"`
 }
 
@@ -38,6 +39,10 @@ type Journal interface {
 	Lookup(ctx context.Context, key string) (Entry, error)
 	// Record keeps an answer durably. The first one wins: a second for the same key changes nothing.
 	Record(ctx context.Context, key string, e Entry) error
+	// Erase takes the texts out of the answers of a corpus, and out of those of which nobody knows the corpus, and returns of how
+	// many. What they cost stays on the books. An answer without a text is as good as none: Lookup returns ErrNotFound, and Record
+	// takes its place.
+	Erase(ctx context.Context, corpus string) (int, error)
 	// Begin counts the start of an attempt at a task of a build and returns the counts, this start included.
 	Begin(ctx context.Context, build string, task tree.ID) (Attempts, error)
 	// End counts how an attempt ended that did not succeed, and returns the counts after that.

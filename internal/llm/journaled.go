@@ -80,7 +80,7 @@ func (j *Journaled) Summarize(ctx context.Context, call mapreduce.Call) (mapredu
 	if err != nil {
 		return answer, err
 	}
-	j.record(ctx, key, answer, call.Build)
+	j.record(ctx, key, answer, call)
 	return answer, nil
 }
 
@@ -96,16 +96,16 @@ func answerOf(e journal.Entry, build string) mapreduce.Answer {
 
 // record keeps a paid answer even when the build is being stopped. If it can't, the answer is still good: it is written
 // into the node, and only a crash before that would have it paid again.
-func (j *Journaled) record(ctx context.Context, key string, a mapreduce.Answer, build string) {
+func (j *Journaled) record(ctx context.Context, key string, a mapreduce.Answer, call mapreduce.Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	entry := journal.Entry{
 		Text: a.Text, Calls: a.Usage.Calls, InputTokens: a.Usage.InputTokens, OutputTokens: a.Usage.OutputTokens,
-		Build: build, At: time.Now().UTC(),
+		Build: call.Build, Corpus: call.Corpus, At: time.Now().UTC(),
 	}
 	if err := j.journal.Record(ctx, key, entry); err != nil {
 		j.deps.Stats.JournalLost.Add(1)
-		j.deps.Log.Warn("a paid answer was not recorded", "call", key[:12], "build", build, "error", err)
+		j.deps.Log.Warn("a paid answer was not recorded", "call", key[:12], "build", call.Build, "error", err)
 	}
 }
 

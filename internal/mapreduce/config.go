@@ -40,6 +40,8 @@ type Config struct {
 	Sentences func(text string) []string
 	// Build names the build that pays; it is handed on in each [Call].
 	Build string
+	// Corpus is that of the build; it is handed on as Build is.
+	Corpus string
 }
 
 // Prepare validates the configuration and returns it with PromptTokens filled in.

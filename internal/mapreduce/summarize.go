@@ -139,7 +139,7 @@ func (r *run) call(ctx context.Context, in []part) ([]part, error) {
 		}
 	}
 	answer, err := r.s.Summarize(ctx, Call{
-		Prompt: r.cfg.Prompt, Texts: texts, MaxOutputTokens: r.cfg.MaxOutputTokens, InputTokens: tokens, Build: r.cfg.Build,
+		Prompt: r.cfg.Prompt, Texts: texts, MaxOutputTokens: r.cfg.MaxOutputTokens, InputTokens: tokens, Build: r.cfg.Build, Corpus: r.cfg.Corpus,
 	})
 	r.usage = r.usage.Add(answer.Usage)
 	if err != nil {

@@ -26,6 +26,8 @@ type Call struct {
 	InputTokens int
 	// Build names the build that pays, for the journal's books. It has no part in the journal's key.
 	Build string
+	// Corpus is that of the build, for those who must find its answers again. It has no part in the journal's key.
+	Corpus string
 }
 
 // Answer is what a Summarizer returns.

@@ -23,7 +23,7 @@ var needs = map[string]access.Right{
 	"query": access.Read, "ask": access.Read, "get-plan": access.Read, "get-build": access.Read, "watch-build": access.Read,
 	"ingest-documents": access.Write, "delete-document": access.Write, "delete-documents": access.Write,
 	"start-build": access.Write, "retry-tasks": access.Write, "pause-build": access.Write, "rollback": access.Write, "cancel-build": access.Write,
-	"delete-corpus": access.Admin, "collect-garbage": access.Admin,
+	"delete-corpus": access.Admin, "collect-garbage": access.Admin, "forget-documents": access.Admin,
 }
 
 // rightKey is where the description says it.

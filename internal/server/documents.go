@@ -61,6 +61,10 @@ metadata} is a ready-made chunk, as aerie ingest takes them. A line {"document":
 (format text or html), which is cut here. What is there already is kept, what has changed is replaced. If the body breaks off, what was stored
 stands, and the same request goes on from there.`
 
+const forgetText = `Beside deleting documents it takes what is left of them, and of all that were deleted before, out of the summaries of every generation,
+the paid answers, the dead stream and the record of the newest build, now. Answers go for the whole corpus. An unfinished build is cancelled and
+named; while one runs the answer is 409. Documents that aren't there are listed, and are no error: they may have been deleted before.`
+
 func (s *Server) documentRoutes() {
 	lines := &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{ndjson: {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	register(s, huma.Operation{
@@ -84,6 +88,14 @@ func (s *Server) documentRoutes() {
 		Description: "Documents that aren't there are named by a problem, whose report says what was removed all the same.",
 	}, func(ctx context.Context, in *deleteInput) (*reply[ingest.Report], error) {
 		return s.delete(ctx, in.Corpus, in.Body.Documents...)
+	})
+	register(s, huma.Operation{
+		OperationID: "forget-documents", Method: http.MethodPost, Path: "/v1/corpora/{corpus}/documents/forget", Tags: []string{"documents"},
+		Summary: "Remove documents and all that is left of them", Errors: []int{http.StatusNotFound, http.StatusConflict},
+		Description: forgetText,
+	}, func(ctx context.Context, in *deleteInput) (*reply[api.Forgotten], error) {
+		forgotten, err := s.service.Forget(ctx, in.Corpus, in.Body.Documents)
+		return &reply[api.Forgotten]{Status: http.StatusOK, Body: forgotten}, err
 	})
 	register(s, huma.Operation{
 		OperationID: "delete-corpus", Method: http.MethodDelete, Path: "/v1/corpora/{corpus}", Tags: []string{"documents"},

@@ -69,6 +69,7 @@ func TestOpenAPI(t *testing.T) {
 		"GET /v1/status", "GET /v1/workers",
 		"POST /v1/corpora/{corpus}/ask", "POST /v1/corpora/{corpus}/builds", "POST /v1/corpora/{corpus}/builds/{build}/cancel",
 		"POST /v1/corpora/{corpus}/builds/{build}/pause", "POST /v1/corpora/{corpus}/documents", "POST /v1/corpora/{corpus}/documents/delete",
+		"POST /v1/corpora/{corpus}/documents/forget",
 		"POST /v1/corpora/{corpus}/gc", "POST /v1/corpora/{corpus}/nodes/texts", "POST /v1/corpora/{corpus}/query", "POST /v1/corpora/{corpus}/retry",
 		"POST /v1/corpora/{corpus}/rollback",
 	}

@@ -58,7 +58,7 @@ func (r *rooms) of(operation string) *room {
 	switch operation {
 	case "ingest-documents":
 		return r.ingests
-	case "list-nodes", "show-node", "get-tree", "get-plan", "collect-garbage":
+	case "list-nodes", "show-node", "get-tree", "get-plan", "collect-garbage", "forget-documents":
 		return r.scans
 	case "watch-build":
 		return r.streams

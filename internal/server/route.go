@@ -32,7 +32,7 @@ type nothing struct{}
 
 // long lists the operations that may take as long as they take.
 var long = []string{
-	"ingest-documents", "delete-document", "delete-documents", "delete-corpus", "get-plan", "collect-garbage", "list-nodes", "show-node", "get-tree", "ask",
+	"ingest-documents", "delete-document", "delete-documents", "delete-corpus", "forget-documents", "get-plan", "collect-garbage", "list-nodes", "show-node", "get-tree", "ask",
 	"watch-build",
 }
 

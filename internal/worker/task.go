@@ -169,7 +169,7 @@ func (w *Worker) make(ctx context.Context, t *queue.Task, held *holding) (tree.U
 		passages[i] = mapreduce.Child{Text: children[i].Text, Tokens: children[i].Tokens}
 	}
 	reduce := w.cfg.Reduce
-	reduce.Build = t.Build
+	reduce.Build, reduce.Corpus = t.Build, t.Corpus
 	if err := w.mayCall(ctx); err != nil {
 		return tree.Usage{}, err
 	}

@@ -50,6 +50,7 @@ type Places struct {
 	state   *redisstate.State    // nil when embedded
 	watched *telemetry.Telemetry // nil: nobody watches
 	told    sync.Map             // corpora that were warned of
+	home    *sqlite.DB           // nil on a fleet
 	close   []func() error
 }
 
@@ -75,9 +76,22 @@ func Embedded(cfg *config.Config, dir string, log *slog.Logger) (*Places, error)
 	}
 	return &Places{
 		Store: db.Store(), Corpora: db.Corpora(), Builds: db.Builds(), Barrier: db.Barrier(), Members: db.Members(), cfg: cfg, log: log, dir: dir,
-		reading: db.ReadOnly(),
-		close:   []func() error{db.Close},
+		reading: db.ReadOnly(), home: db,
+		close: []func() error{db.Close},
 	}, nil
+}
+
+// Scrub takes what was deleted out of the files of the embedded places. The servers of a fleet free their room themselves.
+func (p *Places) Scrub(ctx context.Context, corpus string) error {
+	if p.home == nil {
+		return nil
+	}
+	if p.conn != nil {
+		if err := p.conn.Rewrite(ctx); err != nil {
+			return err
+		}
+	}
+	return p.home.Scrub(ctx, corpus)
 }
 
 // Repair makes again what the embedded places in dir can make again, for one corpus or with "" for all.

@@ -24,7 +24,7 @@ func (p *Places) ServiceConfig(counter mapreduce.Counter, builder service.Builde
 		Price:  func(model string) (coordinator.Price, bool) { return Price(p.cfg, model) },
 	}
 	deps := service.Deps{
-		Store: p.Store, Corpora: p.Corpora, Builds: p.Builds, Barrier: p.Barrier, Members: p.Members, Embedder: embedder, Counter: counter, Builder: builder, Log: p.log,
+		Store: p.Store, Corpora: p.Corpora, Builds: p.Builds, Barrier: p.Barrier, Members: p.Members, Embedder: embedder, Counter: counter, Builder: builder, Scrub: p.Scrub, Log: p.log,
 	}
 	if p.Fleet {
 		deps.Reading, deps.Reach = p.Reading, p.Reach

@@ -44,6 +44,8 @@ func (b bucket) get(ctx context.Context, key string) (value []byte, revision uin
 func (b bucket) put(ctx context.Context, key string, value []byte, revision uint64) error {
 	msg := &nats.Msg{Subject: b.prefix + key, Data: value}
 	id := rand.Text()
+	b.conn.anew.RLock()
+	defer b.conn.anew.RUnlock()
 	err := b.conn.try(ctx, ackTimeout, func(ctx context.Context) error {
 		_, err := b.conn.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id),
 			jetstream.WithExpectLastSequencePerSubject(revision))

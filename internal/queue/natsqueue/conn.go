@@ -31,6 +31,8 @@ type Conn struct {
 	closing sync.Once
 
 	files *flusher     // flushes streams to the disk; nil if the server does so itself
+	dir   string       // of the embedded server's streams; "" for a remote one
+	anew  sync.RWMutex // held by whoever writes to a stream that Rewrite writes anew, and by Rewrite
 	stop  func() error // ends the embedded server; nil for a remote one
 }
 

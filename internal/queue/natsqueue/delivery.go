@@ -145,6 +145,8 @@ func (d *delivery) copyToDead(ctx context.Context, cause, message string) error 
 	if err != nil {
 		return err
 	}
+	d.conn.anew.RLock()
+	defer d.conn.anew.RUnlock()
 	return d.conn.try(ctx, ackTimeout, func(ctx context.Context) error {
 		_, err := d.conn.js.Publish(ctx, subjectOf(deadPrefix, &d.task), data)
 		return err

@@ -77,7 +77,11 @@ func openEmbedded(dir string, cfg Config, unlock func() error) (*Conn, error) {
 func prepare(c *Conn, s *server.Server, fresh bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	files := newFlusher(filepath.Join(s.StoreDir(), server.DEFAULT_GLOBAL_ACCOUNT, "streams"))
+	c.dir = filepath.Join(s.StoreDir(), server.DEFAULT_GLOBAL_ACCOUNT, "streams")
+	files := newFlusher(c.dir)
+	if !c.cfg.SyncAlways {
+		c.files = files
+	}
 	if err := c.adopt(ctx); err != nil {
 		return err
 	}
@@ -85,9 +89,6 @@ func prepare(c *Conn, s *server.Server, fresh bool) error {
 		if err := files.flushAll(); err != nil {
 			return err
 		}
-	}
-	if !c.cfg.SyncAlways {
-		c.files = files
 	}
 	return nil
 }

@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -28,7 +32,7 @@ func (j *paidAnswers) Lookup(ctx context.Context, key string) (journal.Entry, er
 	if err == nil {
 		_, found, err = j.entries().getJSON(ctx, key, &e)
 	}
-	if err == nil && !found {
+	if err == nil && (!found || e.Text == "") {
 		err = journal.ErrNotFound
 	}
 	if err != nil {
@@ -63,10 +67,57 @@ func (j *paidAnswers) record(ctx context.Context, key string, e journal.Entry) e
 		if !errors.Is(err, errConflict) {
 			return err
 		}
-		// There is an answer already, or a marker of one that was removed by hand: only then is there more to do.
-		var present []byte
-		if present, revision, err = j.entries().get(ctx, key); err != nil || present != nil {
+		// There is an answer already; or a marker of one that was removed by hand, or one that was erased: only then is there more to do.
+		var present journal.Entry
+		if revision, _, err = j.entries().getJSON(ctx, key, &present); err != nil || present.Text != "" {
 			return err
+		}
+	}
+}
+
+// Erase implements journal.Journal.
+func (j *paidAnswers) Erase(ctx context.Context, corpus string) (int, error) {
+	subjects, err := j.conn.subjects(ctx, journalStream, journalPrefix+">")
+	if err != nil {
+		return 0, fmt.Errorf("natsqueue: erase the answers of corpus %s: %w", corpus, err)
+	}
+	var erased atomic.Int64
+	group, erasing := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, subject := range subjects {
+		group.Go(func() error {
+			done, err := j.erase(erasing, strings.TrimPrefix(subject, journalPrefix), corpus)
+			if done {
+				erased.Add(1)
+			}
+			return err
+		})
+	}
+	err = group.Wait()
+	if err == nil {
+		err = j.conn.flush(journalStream)
+	}
+	if err != nil {
+		return int(erased.Load()), fmt.Errorf("natsqueue: erase the answers of corpus %s: %w", corpus, err)
+	}
+	return int(erased.Load()), nil
+}
+
+// erase takes the text out of one answer if it is of the corpus.
+func (j *paidAnswers) erase(ctx context.Context, key, corpus string) (bool, error) {
+	for {
+		var e journal.Entry
+		revision, found, err := j.entries().getJSON(ctx, key, &e)
+		if err != nil || !found || e.Text == "" || e.Corpus != corpus && e.Corpus != "" {
+			return false, err
+		}
+		e.Text = ""
+		value, err := json.Marshal(e)
+		if err != nil {
+			return false, err
+		}
+		if err := j.entries().put(ctx, key, value, revision); !errors.Is(err, errConflict) {
+			return err == nil, err
 		}
 	}
 }

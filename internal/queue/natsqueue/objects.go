@@ -64,6 +64,8 @@ const objectTimeout = scanTimeout
 
 // putOnce makes one attempt. at, if not nil, is the sequence number that the description must have, 0 for none.
 func (o objects) putOnce(ctx context.Context, name, nuid string, data []byte, at *uint64) error {
+	o.conn.anew.RLock()
+	defer o.conn.anew.RUnlock()
 	digest, chunks := sha256.New(), 0
 	for chunk := range slices.Chunk(data, chunkSize) {
 		digest.Write(chunk)

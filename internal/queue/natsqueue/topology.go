@@ -209,6 +209,9 @@ func (c *Conn) adopt(ctx context.Context) error {
 	if err := c.createConsumer(ctx); err != nil {
 		return fmt.Errorf("consumer %s: %w", workers, err)
 	}
+	if err := c.finishRewrites(ctx); err != nil {
+		return err
+	}
 	if err := (objects{conn: c}).sweep(ctx); err != nil {
 		return fmt.Errorf("unfinished plans: %w", err)
 	}

@@ -34,7 +34,7 @@ func (j *MemoryJournal) Lookup(ctx context.Context, key string) (journal.Entry, 
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	e, ok := j.entries[key]
-	if !ok {
+	if !ok || e.Text == "" {
 		return journal.Entry{}, fmt.Errorf("queuetest: key %s: %w", key, journal.ErrNotFound)
 	}
 	return e, nil
@@ -47,10 +47,28 @@ func (j *MemoryJournal) Record(ctx context.Context, key string, e journal.Entry)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, taken := j.entries[key]; !taken {
+	if j.entries[key].Text == "" {
 		j.entries[key] = e
 	}
 	return nil
+}
+
+// Erase implements journal.Journal.
+func (j *MemoryJournal) Erase(ctx context.Context, corpus string) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := 0
+	for key, e := range j.entries {
+		if e.Text != "" && (e.Corpus == corpus || e.Corpus == "") {
+			e.Text = ""
+			j.entries[key] = e
+			n++
+		}
+	}
+	return n, nil
 }
 
 // Begin implements journal.Journal.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,6 +44,7 @@ func JournalSuite(t *testing.T, open func(t *testing.T) OpenedJournal) {
 		{"EntryComesBackAsRecorded", testEntryRoundTrip},
 		{"TheFirstRecordWins", testFirstWins},
 		{"TheFirstOfManyAtOnceWins", testFirstWinsConcurrently},
+		{"ErasedAnswersAreGone", testErase},
 		{"InvalidKeysAreRefused", testJournalKeys},
 		{"AttemptsAreCounted", testAttempts},
 		{"AttemptsAtOnceAreAllCounted", testAttemptsConcurrently},
@@ -53,6 +55,36 @@ func JournalSuite(t *testing.T, open func(t *testing.T) OpenedJournal) {
 	together(t, len(tests), func(i int) (string, func(t *testing.T)) {
 		return tests[i].name, func(t *testing.T) { tests[i].run(t, open(t)) }
 	})
+}
+
+// testErase: the texts of one corpus go, and those of which nobody knows the corpus; the others stay, and what was erased can be paid anew.
+func testErase(t *testing.T, o OpenedJournal) {
+	ctx := t.Context()
+	for _, e := range []journal.Entry{{Text: "a1", Corpus: "a", Build: "x", OutputTokens: 3}, {Text: "a2", Corpus: "a"}, {Text: "b1", Corpus: "b"}, {Text: "old"}} {
+		if err := o.Journal.Record(ctx, JournalKey(e.Text), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []int{3, 0} {
+		if n, err := o.second().Erase(ctx, "a"); err != nil || n != want {
+			t.Fatalf("erased %d, %v, want %d", n, err, want)
+		}
+	}
+	for _, gone := range []string{"a1", "a2", "old"} {
+		if e, err := o.Journal.Lookup(ctx, JournalKey(gone)); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("%s is still there: %+v, %v", gone, e, err)
+		}
+	}
+	if e, err := o.Journal.Lookup(ctx, JournalKey("b1")); err != nil || e.Text != "b1" {
+		t.Errorf("the answer of another corpus: %+v, %v", e, err)
+	}
+	again := journal.Entry{Text: "again", Corpus: "a"}
+	if err := o.Journal.Record(ctx, JournalKey("a1"), again); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := o.second().Lookup(ctx, JournalKey("a1")); err != nil || e.Text != again.Text {
+		t.Errorf("paid anew: %+v, %v", e, err)
+	}
 }
 
 // JournalKey returns a valid key for any text.
