@@ -21,8 +21,10 @@ import (
 )
 
 // notOfABuild are the metrics that an undisturbed build doesn't move: others are lost leases, and TestLostLeases moves
-// those.
-var notOfABuild = []string{telemetry.LeaseLosses, telemetry.TaskLeaseLosses}
+// those; what a build in full neither keeps, carries nor leaves unseen, which TestProgressMovesWithSettledTasks reads.
+var notOfABuild = []string{
+	telemetry.LeaseLosses, telemetry.TaskLeaseLosses, telemetry.LevelCarried, telemetry.LevelKept, telemetry.CorpusUnseen,
+}
 
 // TestBuildMovesEveryMetric runs two builds, with an endpoint that throttles, gives bad answers and refuses one text,
 // and holds that every row of the table has moved, under no label but the allowed ones, and no series for a build, a

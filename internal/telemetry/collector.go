@@ -8,10 +8,10 @@ import (
 // counts of package llm and from limiters when Prometheus asks. Series of what is gone vanish with it.
 var (
 	readMetrics = setOf(
-		CorpusLeaves, CorpusSummaries, CorpusGeneration, CorpusGrowth, CorpusGrowthThreshold, CorpusReadTimestamp,
+		CorpusLeaves, CorpusSummaries, CorpusGeneration, CorpusGrowth, CorpusGrowthThreshold, CorpusUnseen, CorpusReadTimestamp,
 		BuildRunning, BuildProgressTimestamp, BuildStartTimestamp, BuildCalls, BuildReused, BuildInputTokens, BuildOutputTokens,
 		BuildCost, BuildBudget,
-		LevelExpected, LevelDone, LevelQueued, LevelRunning, LevelBuried, LevelOldest, LevelLargest,
+		LevelExpected, LevelDone, LevelQueued, LevelRunning, LevelBuried, LevelOldest, LevelLargest, LevelMade, LevelCarried, LevelKept,
 	)
 	statsMetrics = setOf(
 		InputTokens, OutputTokens, ReusedAnswers, RefusedAnswers, ThrottledCalls, LimitWait, CallsUnderWay, CallsWaiting, ConcurrencyLimit,

@@ -81,7 +81,7 @@ type corpusReading struct {
 	at                            time.Time
 	leaves, summaries, generation int
 	growth                        *float64
-	threshold                     float64
+	threshold, unseen             float64
 	build                         *buildReading // nil when there was none
 }
 
@@ -103,6 +103,7 @@ type levelReading struct {
 	expected, done, queued, running, buried int
 	oldest                                  time.Time // zero when nothing is unfinished
 	largest                                 int
+	made, carried, kept                     int // summaries
 }
 
 func (c *Corpora) readOne(ctx context.Context, name string) error {
@@ -114,7 +115,7 @@ func (c *Corpora) readOne(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	r := corpusReading{at: time.Now(), generation: record.Generation, threshold: c.Rule.Threshold}
+	r := corpusReading{at: time.Now(), generation: record.Generation, threshold: c.Rule.Threshold, unseen: record.Unseen}
 	if r.leaves, err = c.Store.Count(ctx, name, store.Leaves().VisibleAt(record.Generation)); err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func (c *Corpora) readBuild(ctx context.Context, name string) (*buildReading, er
 // readLevel counts a level's tasks. The record is as old as the last transition; of an open level the barrier knows
 // better.
 func (c *Corpora) readLevel(ctx context.Context, state *levels.State, l *levels.Level, now levels.Progress) (levelReading, tree.Usage, error) {
-	r := levelReading{level: l.Level, expected: l.Total, done: l.Done, buried: l.Dead, largest: l.Largest}
+	r := levelReading{level: l.Level, expected: l.Total, done: l.Done, buried: l.Dead, largest: l.Largest, made: l.Total - l.Carried - l.Kept, carried: l.Carried, kept: l.Kept}
 	usage := l.Usage
 	if l.Phase == levels.Publishing || l.Phase == levels.Open {
 		count, err := c.Barrier.Count(ctx, tree.Level{Corpus: state.Corpus, Build: state.Build, Level: l.Level})
@@ -275,6 +276,7 @@ func (c *corpusReading) fill(name string, now time.Time, to send) {
 	to(CorpusSummaries, float64(c.summaries), name)
 	to(CorpusGeneration, float64(c.generation), name)
 	to(CorpusGrowthThreshold, c.threshold, name)
+	to(CorpusUnseen, c.unseen, name)
 	ifKnown(to, CorpusGrowth, c.growth, name)
 	b := c.build
 	if b == nil {
@@ -302,6 +304,9 @@ func (c *corpusReading) fill(name string, now time.Time, to send) {
 		to(LevelRunning, float64(l.running), name, level)
 		to(LevelBuried, float64(l.buried), name, level)
 		to(LevelLargest, float64(l.largest), name, level)
+		to(LevelMade, float64(l.made), name, level)
+		to(LevelCarried, float64(l.carried), name, level)
+		to(LevelKept, float64(l.kept), name, level)
 		age := 0.0
 		if b.running && !l.oldest.IsZero() {
 			age = now.Sub(l.oldest).Seconds()

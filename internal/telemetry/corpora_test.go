@@ -48,7 +48,7 @@ func newStand(t *testing.T) *stand {
 	}
 	ctx := t.Context()
 	s.must(s.records.Corpora().Update(ctx, "c", func(c *levels.Corpus) error {
-		c.Generation, c.Changes, c.Baseline = 1, 30, &levels.Baseline{Leaves: 100, Changes: 10}
+		c.Generation, c.Changes, c.Baseline, c.Unseen = 1, 30, &levels.Baseline{Leaves: 100, Changes: 10}, 0.125
 		return nil
 	}))
 	var err error
@@ -64,7 +64,7 @@ func (s *stand) begin(build string) {
 	now := time.Now()
 	s.state = &levels.State{
 		Corpus: "c", Build: build, Status: levels.Running, Epoch: s.lease.Epoch, Started: now, Updated: now,
-		Levels: []levels.Level{{Level: 1, Phase: levels.Open, Digest: "d", Total: 4, Largest: 77, Started: now}},
+		Levels: []levels.Level{{Level: 1, Phase: levels.Open, Digest: "d", Total: 4, Carried: 2, Kept: 1, Largest: 77, Started: now}},
 	}
 	s.must(s.records.Save(s.t.Context(), s.lease, s.state))
 	s.must(s.records.Open(s.t.Context(), tree.Level{Corpus: "c", Build: build, Level: 1}, "d", 4))
@@ -117,15 +117,15 @@ func TestProgressMovesWithSettledTasks(t *testing.T) {
 		got := s.read()
 		if diff := cmp.Diff(map[string]float64{
 			telemetry.LevelExpected: 4, telemetry.LevelDone: 1, telemetry.LevelQueued: 3, telemetry.LevelRunning: 0, telemetry.LevelBuried: 0,
-			telemetry.LevelOldest: 120, telemetry.LevelLargest: 77,
+			telemetry.LevelOldest: 120, telemetry.LevelLargest: 77, telemetry.LevelMade: 1, telemetry.LevelCarried: 2, telemetry.LevelKept: 1,
 		}, got.all(t, []string{"corpus=c", "level=1"}, telemetry.LevelExpected, telemetry.LevelDone, telemetry.LevelQueued, telemetry.LevelRunning,
-			telemetry.LevelBuried, telemetry.LevelOldest, telemetry.LevelLargest)); diff != "" {
+			telemetry.LevelBuried, telemetry.LevelOldest, telemetry.LevelLargest, telemetry.LevelMade, telemetry.LevelCarried, telemetry.LevelKept)); diff != "" {
 			t.Errorf("level (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(map[string]float64{
-			telemetry.CorpusGrowth: 0.2, telemetry.CorpusGrowthThreshold: 0.25, telemetry.BuildRunning: 1, telemetry.BuildInputTokens: 80,
+			telemetry.CorpusGrowth: 0.2, telemetry.CorpusUnseen: 0.125, telemetry.CorpusGrowthThreshold: 0.25, telemetry.BuildRunning: 1, telemetry.BuildInputTokens: 80,
 			telemetry.BuildOutputTokens: 20, telemetry.BuildBudget: 0.1,
-		}, got.all(t, []string{"corpus=c"}, telemetry.CorpusGrowth, telemetry.CorpusGrowthThreshold, telemetry.BuildRunning, telemetry.BuildInputTokens,
+		}, got.all(t, []string{"corpus=c"}, telemetry.CorpusGrowth, telemetry.CorpusUnseen, telemetry.CorpusGrowthThreshold, telemetry.BuildRunning, telemetry.BuildInputTokens,
 			telemetry.BuildOutputTokens, telemetry.BuildBudget)); diff != "" {
 			t.Errorf("corpus and build (-want +got):\n%s", diff)
 		}

@@ -13,6 +13,7 @@ const (
 	CorpusGeneration      = "aerie_corpus_generation"
 	CorpusGrowth          = "aerie_corpus_growth_ratio"
 	CorpusGrowthThreshold = "aerie_corpus_growth_threshold_ratio"
+	CorpusUnseen          = "aerie_corpus_unseen_ratio"
 	CorpusReadTimestamp   = "aerie_corpus_read_timestamp_seconds"
 
 	BuildRunning           = "aerie_build_running"
@@ -34,6 +35,9 @@ const (
 	LevelBuried   = "aerie_level_buried_tasks"
 	LevelOldest   = "aerie_level_oldest_task_seconds"
 	LevelLargest  = "aerie_level_largest_cluster_tokens"
+	LevelMade     = "aerie_level_made_summaries"
+	LevelCarried  = "aerie_level_carried_summaries"
+	LevelKept     = "aerie_level_kept_summaries"
 
 	ClusteringSeconds = "aerie_clustering_seconds"
 	ClusterTokens     = "aerie_cluster_tokens"
@@ -130,6 +134,7 @@ var Metrics = []Metric{
 	{CorpusGeneration, Gauge, "1", byCorpus, coordinatorOnly, "Generation that readers see; 0 before the first build.", nil, nil},
 	{CorpusGrowth, Gauge, "ratio", byCorpus, coordinatorOnly, "Leaves changed since the baseline, as a share of the leaves at the baseline; absent before the first build.", nil, nil},
 	{CorpusGrowthThreshold, Gauge, "ratio", byCorpus, coordinatorOnly, "Growth at which a build is due.", nil, nil},
+	{CorpusUnseen, Gauge, "ratio", byCorpus, coordinatorOnly, "Share of leaf tokens that the summaries of a level haven't seen, of the level that has seen least; 0 after a build in full.", nil, nil},
 	{CorpusReadTimestamp, Gauge, "seconds", byCorpus, coordinatorOnly, "Unix time at which the metrics of the corpus, its build and its levels were last read.", nil, nil},
 
 	{BuildRunning, Gauge, "1", byCorpus, coordinatorOnly, "1 while a build is under way, else 0.", nil, nil},
@@ -151,6 +156,9 @@ var Metrics = []Metric{
 	{LevelBuried, Gauge, "tasks", byLevel, coordinatorOnly, "Tasks of the level that are buried.", nil, nil},
 	{LevelOldest, Gauge, "seconds", byLevel, coordinatorOnly, "Age of the oldest unfinished task of the level; 0 when there is none.", nil, nil},
 	{LevelLargest, Gauge, "tokens", byLevel, coordinatorOnly, "Tokens of the level's largest cluster.", nil, nil},
+	{LevelMade, Gauge, "summaries", byLevel, coordinatorOnly, "Summaries of the level that the newest build makes, from the journal too.", nil, nil},
+	{LevelCarried, Gauge, "summaries", byLevel, coordinatorOnly, "Summaries of the level that have a text of the tree before, over other children.", nil, nil},
+	{LevelKept, Gauge, "summaries", byLevel, coordinatorOnly, "Summaries of the level that are those of the tree before; 0 in a build in full.", nil, nil},
 
 	// What the coordinator does.
 	{ClusteringSeconds, Histogram, "seconds", byLevel, coordinatorOnly, "Time that clustering took for the level.", nil, slow},

@@ -112,6 +112,11 @@ func (j *watchedJournal) Record(ctx context.Context, key string, e journal.Entry
 	return j.Journal.Record(ctx, key, e)
 }
 
+func (j *watchedJournal) Erase(ctx context.Context, corpus string) (n int, err error) {
+	defer j.timed(&err)()
+	return j.Journal.Erase(ctx, corpus)
+}
+
 func (j *watchedJournal) Begin(ctx context.Context, build string, task tree.ID) (n journal.Attempts, err error) {
 	defer j.timed(&err)()
 	return j.Journal.Begin(ctx, build, task)
