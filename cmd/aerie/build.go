@@ -11,7 +11,6 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 )
 
@@ -135,7 +134,7 @@ var goOn = map[levels.Cause]string{
 }
 
 // outcome turns a report into what the program says and the code it leaves with.
-func (c *cli) outcome(ctx context.Context, r coordinator.Report) error {
+func (c *cli) outcome(ctx context.Context, r api.BuildReport) error {
 	stop, exit := r.Stop(), api.ExitOf(r)
 	switch {
 	case stop == (levels.Stop{}) && exit == exitDone:
@@ -153,7 +152,7 @@ func (c *cli) outcome(ctx context.Context, r coordinator.Report) error {
 	return failf(exit, "aerie build goes on where it stopped, once the cause is gone", "build %s %s: %s", r.Build, r.Outcome, r.Why)
 }
 
-func showReport(w io.Writer, r coordinator.Report) {
+func showReport(w io.Writer, r api.BuildReport) {
 	if len(r.Levels) > 0 {
 		rows := [][]string{{"level", "nodes in", "summaries", "calls", "carried", "reused", "tokens in", "tokens out", "largest cluster", "mean size", "seconds"}}
 		for _, l := range r.Levels {
@@ -166,10 +165,10 @@ func showReport(w io.Writer, r coordinator.Report) {
 		fmt.Fprintln(w)
 	}
 	switch r.Outcome {
-	case coordinator.OutcomeNothingToDo:
+	case api.OutcomeNothingToDo:
 		fmt.Fprintf(w, "%s: nothing to do: %s\n", r.Corpus, r.Why)
 		return
-	case coordinator.OutcomeBuilt:
+	case api.OutcomeBuilt:
 		fmt.Fprintf(w, "%s: generation %d stands", r.Corpus, r.Generation)
 	default:
 		fmt.Fprintf(w, "%s: build %s is %s", r.Corpus, r.Build, r.Outcome)
@@ -181,7 +180,7 @@ func showReport(w io.Writer, r coordinator.Report) {
 	}
 }
 
-func costText(cost *coordinator.Cost) string {
+func costText(cost *api.Cost) string {
 	if cost == nil {
 		return ""
 	}

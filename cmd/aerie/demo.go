@@ -19,7 +19,6 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
@@ -34,11 +33,11 @@ var demoQuestions = []string{
 
 // demoResult is the JSON of aerie demo.
 type demoResult struct {
-	Home    string             `json:"home"`
-	Ingest  ingest.Report      `json:"ingest"`
-	Build   coordinator.Report `json:"build"`
-	Queries []retrieve.Result  `json:"queries"`
-	Seconds float64            `json:"seconds"`
+	Home    string            `json:"home"`
+	Ingest  api.IngestReport  `json:"ingest"`
+	Build   api.BuildReport   `json:"build"`
+	Queries []retrieve.Result `json:"queries"`
+	Seconds float64           `json:"seconds"`
 }
 
 func (c *cli) demoCommand() *cobra.Command {
@@ -87,10 +86,10 @@ func (c *cli) demo(ctx context.Context, named bool) error {
 	defer h.close()
 	result := demoResult{Home: c.home, Queries: []retrieve.Result{}}
 	c.step("\n$ aerie ingest documents")
-	if result.Ingest, err = h.Ingest(ctx, ingest.Request{Corpus: c.cfg.Corpus, Paths: []string{texts}}); err != nil {
+	if result.Ingest, err = h.IngestFiles(ctx, ingest.Request{Corpus: c.cfg.Corpus, Paths: []string{texts}}); err != nil {
 		return err
 	}
-	c.show(func(w io.Writer) { showIngest(w, ingestResult{Report: result.Ingest}) })
+	c.show(func(w io.Writer) { showIngest(w, ingestResult{IngestReport: result.Ingest}) })
 	c.step("\n$ aerie build")
 	if result.Build, err = h.Run(ctx, c.cfg.Corpus, api.Start{}); err != nil {
 		return err

@@ -32,9 +32,9 @@ func (h *home) holder() string {
 }
 
 // Run runs or resumes a build in this process, or follows one that runs in another.
-func (h *home) Run(ctx context.Context, name string, s api.Start) (coordinator.Report, error) {
+func (h *home) Run(ctx context.Context, name string, s api.Start) (api.BuildReport, error) {
 	if _, err := h.Record(ctx, name); err != nil {
-		return coordinator.Report{}, err
+		return api.BuildReport{}, err
 	}
 	trigger := cmp.Or(s.Trigger, "command")
 	if s.Retry {
@@ -97,7 +97,7 @@ func (h *home) openQueue(ctx context.Context) error {
 	return h.places.Migrate(ctx)
 }
 
-func (h *home) build(ctx context.Context, req coordinator.Request) (coordinator.Report, error) {
+func (h *home) build(ctx context.Context, req coordinator.Request) (api.BuildReport, error) {
 	waiting := false
 	for {
 		err := h.openQueue(ctx)
@@ -109,7 +109,7 @@ func (h *home) build(ctx context.Context, req coordinator.Request) (coordinator.
 		}
 		var locked *natsqueue.LockedError
 		if err != nil && !errors.As(err, &locked) {
-			return coordinator.Report{}, err
+			return api.BuildReport{}, err
 		}
 		who := "another process"
 		if locked != nil {
@@ -126,7 +126,7 @@ func (h *home) build(ctx context.Context, req coordinator.Request) (coordinator.
 		}
 		select {
 		case <-ctx.Done():
-			return coordinator.Report{}, failf(exitInterrupted, "nothing was begun here", "interrupted while waiting for another process")
+			return api.BuildReport{}, failf(exitInterrupted, "nothing was begun here", "interrupted while waiting for another process")
 		case <-time.After(lookEvery):
 		}
 	}
@@ -139,22 +139,22 @@ func (h *home) models(journal journal.Journal) (*wire.Models, error) {
 
 // drive builds with a coordinator and a worker in this process. The error is levels.ErrHeld if another process of the fleet
 // is at it.
-func (h *home) drive(ctx context.Context, req coordinator.Request) (coordinator.Report, error) {
+func (h *home) drive(ctx context.Context, req coordinator.Request) (api.BuildReport, error) {
 	m, err := h.models(h.places.Journal())
 	if err != nil {
-		return coordinator.Report{}, err
+		return api.BuildReport{}, err
 	}
 	if _, err := h.places.EmbedderOf(ctx, m, h.cfg.Corpus); err != nil {
-		return coordinator.Report{}, err
+		return api.BuildReport{}, err
 	}
 	show := newDisplay(h.c, h.look)
 	coord, err := h.coordinator(m, show.event)
 	if err != nil {
-		return coordinator.Report{}, err
+		return api.BuildReport{}, err
 	}
 	work, err := h.places.Worker(m, func(deps *worker.Deps) { deps.Marked = coord.Hint })
 	if err != nil {
-		return coordinator.Report{}, err
+		return api.BuildReport{}, err
 	}
 
 	// The worker outlives ctx: it is stopped by Settle, which waits for the calls in hand, before the pause is recorded. It begins
@@ -213,14 +213,14 @@ func (h *home) coordinator(m *wire.Models, events func(string)) (*coordinator.Co
 
 // Plan says what a build would do. It needs the queue for the journal only: where there is none yet, or another process
 // has it, paid answers count as calls.
-func (h *home) Plan(ctx context.Context, name string) (coordinator.Estimate, error) {
+func (h *home) Plan(ctx context.Context, name string) (api.Estimate, error) {
 	if _, err := h.Record(ctx, name); err != nil {
-		return coordinator.Estimate{}, err
+		return api.Estimate{}, err
 	}
 	return h.of(name).plan(ctx)
 }
 
-func (h *home) plan(ctx context.Context) (coordinator.Estimate, error) {
+func (h *home) plan(ctx context.Context) (api.Estimate, error) {
 	var journal journal.Journal
 	if h.places.HasQueue() {
 		switch err := h.places.OpenQueue(); {
@@ -229,16 +229,16 @@ func (h *home) plan(ctx context.Context) (coordinator.Estimate, error) {
 		case errors.Is(err, natsqueue.ErrLocked):
 			h.c.note("%v; answers that are paid for already are counted as calls", err)
 		default:
-			return coordinator.Estimate{}, err
+			return api.Estimate{}, err
 		}
 	}
 	m, err := h.models(journal)
 	if err != nil {
-		return coordinator.Estimate{}, err
+		return api.Estimate{}, err
 	}
 	coord, err := h.coordinator(m, nil)
 	if err != nil {
-		return coordinator.Estimate{}, err
+		return api.Estimate{}, err
 	}
 	sideCtx, stopSide := context.WithCancel(context.WithoutCancel(ctx))
 	var side sync.WaitGroup
@@ -291,12 +291,12 @@ func (h *home) Forget(ctx context.Context, name string, ids []string) (api.Forgo
 }
 
 // Rollback switches readers. It takes the queue as Collect does.
-func (h *home) Rollback(ctx context.Context, name string, forward bool) (coordinator.Rolled, error) {
+func (h *home) Rollback(ctx context.Context, name string, forward bool) (api.Rolled, error) {
 	if _, err := h.Record(ctx, name); err != nil {
-		return coordinator.Rolled{}, err
+		return api.Rolled{}, err
 	}
 	if err := h.openQueue(ctx); err != nil {
-		return coordinator.Rolled{}, lockedHint(err)
+		return api.Rolled{}, lockedHint(err)
 	}
 	return h.Service.Rollback(ctx, name, forward)
 }
@@ -318,14 +318,14 @@ func (h *home) Stop(ctx context.Context, name, build string, cancel bool) (api.B
 type builder struct{ h *home }
 
 // Run implements service.Builder.
-func (b builder) Run(ctx context.Context, name string, req coordinator.Request, budget api.BuildRequest) (coordinator.Report, error) {
+func (b builder) Run(ctx context.Context, name string, req coordinator.Request, budget api.BuildRequest) (api.BuildReport, error) {
 	h, cfg := *b.h.of(name), *b.h.cfg
 	cfg.Corpus = name
 	bounds := wire.BudgetOf(&cfg, budget)
 	cfg.Build.MaxTokens, cfg.Build.MaxCost = bounds.MaxTokens, bounds.MaxCost
 	h.cfg = &cfg
 	if err := b.h.openQueue(ctx); err != nil {
-		return coordinator.Report{}, lockedHint(err)
+		return api.BuildReport{}, lockedHint(err)
 	}
 	return h.drive(ctx, req)
 }
@@ -362,10 +362,10 @@ const lookEvery = 500 * time.Millisecond
 
 // follow shows the progress of a build that runs in another process until it rests. rests is false if no build is seen
 // running, or its process has gone: then this process may go on with it.
-func (h *home) follow(ctx context.Context, who string) (report coordinator.Report, rests bool, err error) {
+func (h *home) follow(ctx context.Context, who string) (report api.BuildReport, rests bool, err error) {
 	first, err := h.look(ctx)
 	if err != nil || !first.alive {
-		return coordinator.Report{}, false, ignoreNotFound(err)
+		return api.BuildReport{}, false, ignoreNotFound(err)
 	}
 	h.c.progressNote("build %s runs in %s; following it, Ctrl-C only detaches", first.build, who)
 	show := newDisplay(h.c, h.look)
@@ -400,14 +400,14 @@ func (h *home) follow(ctx context.Context, who string) (report coordinator.Repor
 	}
 }
 
-func (h *home) reportOf(state *levels.State) (coordinator.Report, bool, error) {
+func (h *home) reportOf(state *levels.State) (api.BuildReport, bool, error) {
 	m, err := h.models(nil)
 	if err != nil {
-		return coordinator.Report{}, false, err
+		return api.BuildReport{}, false, err
 	}
 	coord, err := h.coordinator(m, nil)
 	if err != nil {
-		return coordinator.Report{}, false, err
+		return api.BuildReport{}, false, err
 	}
 	return coord.ReportOf(state), true, nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/evaluate"
-	"github.com/aerie-rag/aerie/internal/ingest"
+	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/npy"
 	"github.com/aerie-rag/aerie/internal/retrieve"
@@ -93,7 +93,7 @@ func (s *evalSearcher) admit(ctx context.Context, c *cli, arm evaluate.Arm) erro
 	case s.file != nil && s.file.Width() != record.Width && record.Width > 0:
 		return usagef("", "--vectors: %s is %d wide, but the vectors of corpus %s are %d wide: both must be of the same model", s.file.Path(), s.file.Width(),
 			record.Corpus, record.Width)
-	case s.file == nil && record.Embedder == ingest.Given && (s.embedder == nil || c.cfg.Embeddings.Provider == llm.ProviderLexical):
+	case s.file == nil && record.Embedder == levels.Given && (s.embedder == nil || c.cfg.Embeddings.Provider == llm.ProviderLexical):
 		return usagef("set embeddings to the model that made them, or bring the questions' vectors along too: --vectors FILE.npy",
 			"corpus %s holds vectors that were brought along, and arm %q would compare them with those of %s", record.Corpus, arm.Name, llm.LexicalName)
 	}

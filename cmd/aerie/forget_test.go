@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 )
 
@@ -142,7 +141,7 @@ func TestForgetLeavesNoByte(t *testing.T) {
 					t.Errorf("level %d: node %s has no text", n.Level, n.ID)
 				}
 			}
-			if again := decode[coordinator.Report](t, aerie(t, append([]string{"build", "--force", "--corpus", "apart", "-o", "json"}, append(model, wide...)...)...).want(t, exitDone)); again.Calls != 0 {
+			if again := decode[api.BuildReport](t, aerie(t, append([]string{"build", "--force", "--corpus", "apart", "-o", "json"}, append(model, wide...)...)...).want(t, exitDone)); again.Calls != 0 {
 				t.Errorf("another corpus pays for %d calls again", again.Calls)
 			}
 			// A second time, and of what was never there: said, exit 3.

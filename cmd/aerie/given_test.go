@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
@@ -27,7 +27,7 @@ func TestVectorsOfAnotherModel(t *testing.T) {
 	}
 	aerie(t, "ingest", "birds.jsonl").want(t, 0)
 	built := aerie(t, "build", "--output", "json").want(t, 0)
-	if report := decode[coordinator.Report](t, built); report.Outcome != coordinator.OutcomeBuilt || report.Calls != 2 {
+	if report := decode[api.BuildReport](t, built); report.Outcome != api.OutcomeBuilt || report.Calls != 2 {
 		t.Errorf("%+v", report)
 	}
 	asked := aerie(t, "query", "--output", "json", "--budget", "100", "do owls listen").want(t, 0)

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 )
@@ -268,8 +267,8 @@ func (w *walker) buried() {
 	w.ingest(40)
 	const fresh = "--summaries.temperature=0.1" // what was paid for is kept, and isn't refused again
 	w.run(exitLeftOut, "build", with(bad, fresh)...)
-	again := decode[coordinator.Report](w.T, w.run(exitLeftOut, "build -o json", with(bad, fresh, "--build.max_buried=0.9")...))
-	if again.Outcome != coordinator.OutcomeBuilt || len(again.Buried) == 0 {
+	again := decode[api.BuildReport](w.T, w.run(exitLeftOut, "build -o json", with(bad, fresh, "--build.max_buried=0.9")...))
+	if again.Outcome != api.OutcomeBuilt || len(again.Buried) == 0 {
 		w.Errorf("with a larger build.max_buried it is %s, %d buried: %s", again.Outcome, len(again.Buried), again.Why)
 	}
 }
@@ -291,8 +290,8 @@ func (w *walker) builtWithout() {
 		w.Error("every leaf has a parent though tasks are buried")
 	}
 	w.said(w.run(exitDone, "status"), "aerie retry --failed runs the buried tasks again")
-	none := decode[coordinator.Report](w.T, w.run(exitDone, "retry --failed --cause empty -o json", with(good)...))
-	if none.Outcome != coordinator.OutcomeNothingToDo {
+	none := decode[api.BuildReport](w.T, w.run(exitDone, "retry --failed --cause empty -o json", with(good)...))
+	if none.Outcome != api.OutcomeNothingToDo {
 		w.Errorf("a cause that nothing is buried for: %s", none.Outcome)
 	}
 	other := w.said(w.run(exitUsage, "retry --failed", with(good, "--summaries.temperature=0.5")...),
@@ -304,8 +303,8 @@ func (w *walker) builtWithout() {
 	if len(line) != 1 {
 		w.Fatalf("advised is %q", line)
 	}
-	report := decode[coordinator.Report](w.T, w.run(exitDone, line[0]+" -o json", with(good)...))
-	if n := orphans(); report.Outcome != coordinator.OutcomeBuilt || report.Reused == 0 || n != 0 {
+	report := decode[api.BuildReport](w.T, w.run(exitDone, line[0]+" -o json", with(good)...))
+	if n := orphans(); report.Outcome != api.OutcomeBuilt || report.Reused == 0 || n != 0 {
 		w.Errorf("after the retry it is %s, %d reused, and %d leaves have no parent", report.Outcome, report.Reused, n)
 	}
 	w.run(exitDone, "build --force", with(good, "--summaries.temperature=0.5")...)
@@ -332,7 +331,7 @@ func (w *walker) rests() {
 		levels.CauseUnreachable: "aerie build goes on once it can be reached", levels.CauseAsked: "aerie build goes on where it stopped",
 	} {
 		c := &cli{out: io.Discard, err: io.Discard}
-		f := judge(w.Context(), c.outcome(w.Context(), coordinator.Report{Build: "b", Outcome: coordinator.OutcomePaused, Cause: cause, Why: "why"}))
+		f := judge(w.Context(), c.outcome(w.Context(), api.BuildReport{Build: "b", Outcome: api.OutcomePaused, Cause: cause, Why: "why"}))
 		w.said(result{stderr: f.hint}, hint)
 	}
 	w.run(exitDone, "build", with(s, "--summaries.temperature=0.2")...)
@@ -369,8 +368,8 @@ func (w *walker) settings() {
 	if len(advice) != 1 || !strings.Contains(advice[0], "--clustering-seed=5") {
 		w.Fatalf("advised is %q in %q", advice, status.Corpora[0].SettingsAdvice)
 	}
-	report := decode[coordinator.Report](w.T, w.run(exitDone, advice[0]+" -o json", "--max-attempts=1", "--summaries.base_url="+s.URL()))
-	if report.Outcome != coordinator.OutcomeBuilt || report.Generation != 2 || report.Build != status.Corpora[0].Build.Build {
+	report := decode[api.BuildReport](w.T, w.run(exitDone, advice[0]+" -o json", "--max-attempts=1", "--summaries.base_url="+s.URL()))
+	if report.Outcome != api.OutcomeBuilt || report.Generation != 2 || report.Build != status.Corpora[0].Build.Build {
 		w.Errorf("it went on as %s, generation %d: %s", report.Outcome, report.Generation, report.Why)
 	}
 

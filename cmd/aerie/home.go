@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/cmd/internal/wire"
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/audit"
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/corpus"
@@ -109,14 +110,14 @@ func (h *home) where() string {
 // queryVectors returns the embedder of questions.
 func (h *home) queryVectors() (queryVectors, error) { return h.places.Embedder(h.counter) }
 
-// Ingest implements documents.
-func (h *home) Ingest(ctx context.Context, req ingest.Request) (ingest.Report, error) {
+// IngestFiles implements documents.
+func (h *home) IngestFiles(ctx context.Context, req ingest.Request) (api.IngestReport, error) {
 	ticker := newTicker(h.c, "ingesting")
 	defer ticker.stop()
 	h.ingested = func(p ingest.Progress) {
 		ticker.set("%s, %s", plural(p.Documents, "document", "documents"), plural(p.Leaves, "leaf", "leaves"))
 	}
-	return h.Service.Ingest(ctx, req)
+	return h.Service.IngestFiles(ctx, req)
 }
 
 // lockedHint says what to do about a queue that another process has.

@@ -15,15 +15,14 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/ingest"
 )
 
 // ingestResult is the JSON of aerie ingest and aerie delete.
 type ingestResult struct {
-	ingest.Report
+	api.IngestReport
 	// Build is that of --build.
-	Build *coordinator.Report `json:"build,omitempty"`
+	Build *api.BuildReport `json:"build,omitempty"`
 }
 
 func (c *cli) ingestCommand() *cobra.Command {
@@ -54,7 +53,7 @@ func (c *cli) ingest(ctx context.Context, req ingest.Request, build bool) error 
 	}
 	defer h.close()
 	req.Corpus = c.cfg.Corpus
-	report, err := h.Ingest(ctx, req)
+	report, err := h.IngestFiles(ctx, req)
 	if err != nil {
 		if report.Leaves.Added > 0 {
 			c.note("stored before that: %s in %s; the same command goes on from there", plural(report.Leaves.Added, "leaf", "leaves"),
@@ -62,12 +61,12 @@ func (c *cli) ingest(ctx context.Context, req ingest.Request, build bool) error 
 		}
 		return err
 	}
-	result := ingestResult{Report: report}
+	result := ingestResult{IngestReport: report}
 	if build {
 		built, err := h.Run(ctx, c.cfg.Corpus, api.Start{BuildRequest: api.BuildRequest{Trigger: "growth"}})
 		var e *api.Error
 		if errors.As(err, &e) && e.Status == http.StatusNotFound && report.Leaves.Total == 0 { // nothing came in, and nothing was there
-			built, err = coordinator.NothingToDo(c.cfg.Corpus, "the corpus has no leaves"), nil
+			built, err = api.NothingToDo(c.cfg.Corpus, "the corpus has no leaves"), nil
 		}
 		if err != nil {
 			return err
@@ -152,19 +151,19 @@ func (c *cli) delete(ctx context.Context, documents []string, all, yes bool) err
 	if all && !yes {
 		return usagef("add --yes to do it", "aerie delete --all removes the corpus %q with all it holds", c.cfg.Corpus)
 	}
-	var report ingest.Report
+	var report api.IngestReport
 	if all {
 		report, err = h.DeleteCorpus(ctx, c.cfg.Corpus)
 	} else {
 		report, err = h.Delete(ctx, c.cfg.Corpus, documents)
 	}
-	if err != nil && !errors.Is(err, ingest.ErrUnknown) {
+	if err != nil && !errors.Is(err, api.ErrUnknown) {
 		return err
 	}
 	if err != nil && report.Documents.Removed == 0 {
 		return failf(exitFailed, "nothing was removed", "%w", err)
 	}
-	if perr := c.print(ingestResult{Report: report}, func(w io.Writer) { showIngest(w, ingestResult{Report: report}) }); perr != nil {
+	if perr := c.print(ingestResult{IngestReport: report}, func(w io.Writer) { showIngest(w, ingestResult{IngestReport: report}) }); perr != nil {
 		return perr
 	}
 	return err

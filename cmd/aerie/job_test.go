@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
@@ -32,7 +31,7 @@ func TestMainJob(t *testing.T) {
 	fields(t, decode[map[string]any](t, planned), "corpus", "levels[].level", "levels[].nodes_in", "levels[].clusters", "levels[].calls",
 		"levels[].input_tokens", "levels[].output_tokens", "levels[].largest_cluster_tokens", "levels[].estimate", "calls", "reused",
 		"input_tokens", "output_tokens", "cost", "would_build", "why")
-	estimate := decode[coordinator.Estimate](t, planned)
+	estimate := decode[api.Estimate](t, planned)
 	if !estimate.WouldBuild || len(estimate.Levels) == 0 || estimate.Levels[0].Estimate {
 		t.Fatalf("the plan is %+v", estimate)
 	}
@@ -42,20 +41,20 @@ func TestMainJob(t *testing.T) {
 		"levels[].nodes_out", "levels[].calls", "levels[].reused", "levels[].input_tokens", "levels[].output_tokens",
 		"levels[].largest_cluster_tokens", "levels[].mean_cluster_size", "levels[].seconds", "stopped_because", "calls", "reused",
 		"input_tokens", "output_tokens", "cost", "seconds", "buried[].task")
-	report := decode[coordinator.Report](t, made)
-	if report.Outcome != coordinator.OutcomeBuilt || report.Generation != 1 {
+	report := decode[api.BuildReport](t, made)
+	if report.Outcome != api.OutcomeBuilt || report.Generation != 1 {
 		t.Fatalf("the build ended as %s at generation %d", report.Outcome, report.Generation)
 	}
 	if got, want := report.Levels[0].Calls, estimate.Levels[0].Calls; got != want {
 		t.Errorf("level 1 took %d calls, planned were %d", got, want)
 	}
 
-	again := decode[coordinator.Report](t, aerie(t, "build", "-o", "json").want(t, exitDone))
-	if again.Outcome != coordinator.OutcomeNothingToDo || again.Calls != 0 {
+	again := decode[api.BuildReport](t, aerie(t, "build", "-o", "json").want(t, exitDone))
+	if again.Outcome != api.OutcomeNothingToDo || again.Calls != 0 {
 		t.Errorf("a second build: %s with %d calls", again.Outcome, again.Calls)
 	}
-	forced := decode[coordinator.Report](t, aerie(t, "build", "--force", "-o", "json").want(t, exitDone))
-	if forced.Outcome != coordinator.OutcomeBuilt || forced.Calls != 0 || forced.Generation != 2 {
+	forced := decode[api.BuildReport](t, aerie(t, "build", "--force", "-o", "json").want(t, exitDone))
+	if forced.Outcome != api.OutcomeBuilt || forced.Calls != 0 || forced.Generation != 2 {
 		t.Errorf("a forced build: %s at generation %d with %d calls", forced.Outcome, forced.Generation, forced.Calls)
 	}
 
@@ -88,7 +87,7 @@ func TestMainJob(t *testing.T) {
 	}
 }
 
-func checkTree(t *testing.T, report coordinator.Report) {
+func checkTree(t *testing.T, report api.BuildReport) {
 	t.Helper()
 	r := aerie(t, "tree", "-o", "jsonl").want(t, exitDone)
 	nodes := lines[api.Node](t, r)
@@ -195,7 +194,7 @@ func checkQueries(t *testing.T) {
 	}
 }
 
-func checkStatus(t *testing.T, report coordinator.Report) {
+func checkStatus(t *testing.T, report api.BuildReport) {
 	t.Helper()
 	r := aerie(t, "status", "-o", "json").want(t, exitDone)
 	fields(t, decode[map[string]any](t, r), "corpora[].corpus", "corpora[].documents", "corpora[].leaves", "corpora[].summaries",
@@ -273,7 +272,7 @@ func TestLeftOut(t *testing.T) {
 func TestIngestAndBuild(t *testing.T) {
 	fixtures := fresh(t)
 	first := decode[ingestResult](t, aerie(t, "ingest", "--build", fixtures, "-o", "json").want(t, exitDone))
-	if first.Build == nil || first.Build.Outcome != coordinator.OutcomeBuilt {
+	if first.Build == nil || first.Build.Outcome != api.OutcomeBuilt {
 		t.Fatalf("the build is %+v", first.Build)
 	}
 	var b strings.Builder
@@ -284,7 +283,7 @@ func TestIngestAndBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := decode[ingestResult](t, aerie(t, "ingest", "--build", "more.jsonl", "-o", "json").want(t, exitDone))
-	if second.Build == nil || second.Build.Outcome != coordinator.OutcomeNothingToDo || second.Leaves.Added != 2 {
+	if second.Build == nil || second.Build.Outcome != api.OutcomeNothingToDo || second.Leaves.Added != 2 {
 		t.Errorf("after two rows more: %+v, %+v", second.Leaves, second.Build)
 	}
 }
@@ -294,8 +293,8 @@ func TestScopes(t *testing.T) {
 	fixtures := fresh(t)
 	aerie(t, "ingest", fixtures).want(t, exitDone)
 	for _, scope := range []string{"document", "corpus", "document"} {
-		r := decode[coordinator.Report](t, aerie(t, "build", "--scope", scope, "-o", "json").want(t, exitDone))
-		if r.Outcome != coordinator.OutcomeBuilt {
+		r := decode[api.BuildReport](t, aerie(t, "build", "--scope", scope, "-o", "json").want(t, exitDone))
+		if r.Outcome != api.OutcomeBuilt {
 			t.Fatalf("scope %s: %s: %s", scope, r.Outcome, r.Why)
 		}
 		crossing := 0

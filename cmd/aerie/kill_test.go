@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 )
 
@@ -48,8 +47,8 @@ func TestKillNine(t *testing.T) {
 			killed++
 		}
 	}
-	report := decode[coordinator.Report](t, aerie(t, append([]string{"build", "--output", "json"}, flags...)...).want(t, 0))
-	if o := report.Outcome; o != coordinator.OutcomeBuilt && o != coordinator.OutcomeNothingToDo {
+	report := decode[api.BuildReport](t, aerie(t, append([]string{"build", "--output", "json"}, flags...)...).want(t, 0))
+	if o := report.Outcome; o != api.OutcomeBuilt && o != api.OutcomeNothingToDo {
 		t.Errorf("the build ended as %s: %s", o, report.Why)
 	}
 	got := lines[api.Node](t, aerie(t, "tree", "--output", "jsonl").want(t, 0))
@@ -94,8 +93,8 @@ func TestFaultyEndpoint(t *testing.T) {
 	defer endpoint.Close()
 	flags := against(endpoint, "--summaries.context_tokens", fmt.Sprint(window))
 	aerie(t, append([]string{"ingest", fixtures}, flags...)...).want(t, 0)
-	report := decode[coordinator.Report](t, aerie(t, append([]string{"build", "--output", "json"}, flags...)...).want(t, 0))
-	if report.Outcome != coordinator.OutcomeBuilt || len(report.Levels) == 0 {
+	report := decode[api.BuildReport](t, aerie(t, append([]string{"build", "--output", "json"}, flags...)...).want(t, 0))
+	if report.Outcome != api.OutcomeBuilt || len(report.Levels) == 0 {
 		t.Fatalf("%+v", report)
 	}
 	for _, l := range report.Levels {
@@ -116,7 +115,7 @@ func TestFaultyEndpoint(t *testing.T) {
 			t.Errorf("node %s holds %q", n.ID, n.Text)
 		}
 	}
-	again := decode[coordinator.Report](t, aerie(t, append([]string{"build", "--force", "--output", "json"}, flags...)...).want(t, 0))
+	again := decode[api.BuildReport](t, aerie(t, append([]string{"build", "--force", "--output", "json"}, flags...)...).want(t, 0))
 	if again.Calls != 0 || endpoint.Counts().Chat != counts.Chat {
 		t.Errorf("building again made %d calls, the endpoint saw %d", again.Calls, endpoint.Counts().Chat-counts.Chat)
 	}

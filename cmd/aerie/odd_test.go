@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
@@ -48,9 +47,9 @@ func TestFewLeaves(t *testing.T) {
 		r := aerieStdin(t, rows(sentences(n), nil), "ingest", "-", "--build", "-o", "json", "--home", home).want(t, exitDone)
 		built := decode[ingestResult](t, r).Build
 		switch {
-		case n == 0 && built.Outcome == coordinator.OutcomeNothingToDo:
+		case n == 0 && built.Outcome == api.OutcomeNothingToDo:
 			continue
-		case n == 0 || built.Outcome != coordinator.OutcomeBuilt || built.StoppedBecause == "":
+		case n == 0 || built.Outcome != api.OutcomeBuilt || built.StoppedBecause == "":
 			t.Fatalf("%d leaves: %s, stopped because %q", n, built.Outcome, built.StoppedBecause)
 		}
 		summaries := map[int]int{}
@@ -104,8 +103,8 @@ func TestOddInput(t *testing.T) {
 				t.Errorf("%d leaves, want %d; want %q in\n%s", got.Leaves.Total, c.leaves, c.want, r.stdout)
 			}
 			if c.code == exitDone {
-				built := decode[coordinator.Report](t, aerie(t, "build", "-o", "json", "--home", home).want(t, exitDone))
-				if built.Outcome != coordinator.OutcomeBuilt || len(built.Levels) == 0 {
+				built := decode[api.BuildReport](t, aerie(t, "build", "-o", "json", "--home", home).want(t, exitDone))
+				if built.Outcome != api.OutcomeBuilt || len(built.Levels) == 0 {
 					t.Errorf("%+v", built)
 				}
 			}
@@ -121,7 +120,7 @@ func TestOddInput(t *testing.T) {
 			text += strings.Count(n.Text, "漢")
 		}
 	}
-	if text != 60_000 || long.Build.Outcome != coordinator.OutcomeBuilt {
+	if text != 60_000 || long.Build.Outcome != api.OutcomeBuilt {
 		t.Errorf("%d of 60000 characters, build %s", text, long.Build.Outcome)
 	}
 }
@@ -144,9 +143,9 @@ func TestBroughtAlong(t *testing.T) {
 	checkRefusal(t, aerie(t, append([]string{"build"}, other...)...).want(t, exitUsage), []string{"64 numbers", "32"})
 	words := decode[retrieve.Result](t, aerie(t, "query", "rivers", "--alpha", "0", "-o", "json").want(t, exitDone))
 	model := []string{"--embeddings.provider", "openai", "--embeddings.model", "e", "--embeddings.base_url", s.URL(), "-o", "json"}
-	built := decode[coordinator.Report](t, aerie(t, append([]string{"build"}, model...)...).want(t, exitDone))
+	built := decode[api.BuildReport](t, aerie(t, append([]string{"build"}, model...)...).want(t, exitDone))
 	asked := decode[retrieve.Result](t, aerie(t, append([]string{"query", texts[5]}, model...)...).want(t, exitDone))
-	if len(words.Hits) == 0 || built.Outcome != coordinator.OutcomeBuilt || len(asked.Hits) == 0 || asked.Hits[0].Text != texts[5] {
+	if len(words.Hits) == 0 || built.Outcome != api.OutcomeBuilt || len(asked.Hits) == 0 || asked.Hits[0].Text != texts[5] {
 		t.Errorf("%d hits by keywords, build %s, hits %+v", len(words.Hits), built.Outcome, asked.Hits)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/aerie-rag/aerie/cmd/internal/wire"
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/ingest"
 )
 
@@ -25,20 +24,20 @@ type place interface {
 
 // documents brings documents in and takes them out; see api.Documents.
 type documents interface {
-	Ingest(ctx context.Context, req ingest.Request) (ingest.Report, error)
-	Delete(ctx context.Context, corpus string, ids []string) (ingest.Report, error)
+	IngestFiles(ctx context.Context, req ingest.Request) (api.IngestReport, error)
+	Delete(ctx context.Context, corpus string, ids []string) (api.IngestReport, error)
 	Forget(ctx context.Context, corpus string, ids []string) (api.Forgotten, error)
-	DeleteCorpus(ctx context.Context, corpus string) (ingest.Report, error)
+	DeleteCorpus(ctx context.Context, corpus string) (api.IngestReport, error)
 }
 
 // builds plans and builds.
 type builds interface {
-	Plan(ctx context.Context, corpus string) (coordinator.Estimate, error)
+	Plan(ctx context.Context, corpus string) (api.Estimate, error)
 	// Run builds until the build rests, and shows how far it is.
-	Run(ctx context.Context, corpus string, s api.Start) (coordinator.Report, error)
+	Run(ctx context.Context, corpus string, s api.Start) (api.BuildReport, error)
 	// Detach starts a build and leaves it to the coordinator.
 	Detach(ctx context.Context, corpus string, s api.Start) (api.Build, error)
-	Rollback(ctx context.Context, corpus string, forward bool) (coordinator.Rolled, error)
+	Rollback(ctx context.Context, corpus string, forward bool) (api.Rolled, error)
 	// Stop is that of api.Builds.
 	Stop(ctx context.Context, corpus, build string, cancel bool) (api.Build, error)
 	Collect(ctx context.Context, corpus string) (api.Collected, error)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 )
 
 func (c *cli) planCommand() *cobra.Command {
@@ -33,7 +33,7 @@ func (c *cli) plan(ctx context.Context) error {
 	return c.print(estimate, func(w io.Writer) { showEstimate(w, estimate) })
 }
 
-func showEstimate(w io.Writer, e coordinator.Estimate) {
+func showEstimate(w io.Writer, e api.Estimate) {
 	if len(e.Levels) > 0 {
 		rows := [][]string{{"level", "nodes in", "clusters", "calls", "carried", "reused", "tokens in", "tokens out", "largest cluster"}}
 		for _, l := range e.Levels {
@@ -53,7 +53,7 @@ func showEstimate(w io.Writer, e coordinator.Estimate) {
 	}
 	for _, way := range []struct {
 		name string
-		sum  *coordinator.EstimateSum
+		sum  *api.EstimateSum
 	}{{"growing the tree", e.Incremental}, {"in full", e.Full}} {
 		if s := way.sum; s != nil && e.Incremental != nil {
 			fmt.Fprintf(w, "  %s: about %s, %s kept, %s carried, %s tokens in, at most %s out%s\n", way.name, plural(s.Calls, "call", "calls"),

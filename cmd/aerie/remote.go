@@ -10,7 +10,6 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/client"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/ingest"
 )
 
@@ -18,9 +17,6 @@ import (
 type remote struct {
 	*client.Client
 	c *cli
-
-	mu     sync.Mutex
-	packed func(documents, rows int) // of the ingest that runs
 }
 
 // openRemote refuses flags that a coordinator doesn't take from its clients, since its own configuration decides.
@@ -35,7 +31,7 @@ func (c *cli) openRemote(also []string) (place, error) {
 	r := &remote{c: c}
 	var err error
 	r.Client, err = client.New(client.Config{
-		URL: c.cfg.Server.URL, Token: c.cfg.Server.Token.Reveal(), CAFile: c.cfg.Server.CAFile, Base: baseFolder(c.home), Packed: r.progress,
+		URL: c.cfg.Server.URL, Token: c.cfg.Server.Token.Reveal(), CAFile: c.cfg.Server.CAFile,
 	})
 	if err != nil {
 		return nil, err
@@ -50,26 +46,16 @@ func (r *remote) close() { r.Client.Close() }
 // queryVectors is nil: the coordinator embeds questions.
 func (r *remote) queryVectors() (queryVectors, error) { return nil, nil }
 
-func (r *remote) progress(documents, rows int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.packed != nil {
-		r.packed(documents, rows)
-	}
-}
-
-func (r *remote) Ingest(ctx context.Context, req ingest.Request) (ingest.Report, error) {
+func (r *remote) IngestFiles(ctx context.Context, req ingest.Request) (api.IngestReport, error) {
 	ticker := newTicker(r.c, "ingesting")
 	defer ticker.stop()
-	r.mu.Lock()
-	r.packed = func(documents, rows int) {
-		ticker.set("%s and %s read", plural(documents, "file", "files"), plural(rows, "row", "rows"))
-	}
-	r.mu.Unlock()
 	if r.c.origins.Of("chunking.tokens").Source == "flag" {
 		req.ChunkTokens = r.c.cfg.Chunking.Tokens
 	}
-	return r.Client.Ingest(ctx, req)
+	there := ingest.Remote{To: r.Client, Base: baseFolder(r.c.home), Progress: func(p *ingest.Packed) {
+		ticker.set("%s and %s read", plural(p.Documents, "file", "files"), plural(p.Rows, "row", "rows"))
+	}}
+	return there.Ingest(ctx, req)
 }
 
 // budget adds what was typed about the budget of the build.
@@ -93,18 +79,18 @@ func (r *remote) Detach(ctx context.Context, corpus string, s api.Start) (api.Bu
 }
 
 // Run starts a build and follows it. Ctrl-C pauses the build that was begun here, and only detaches from one that ran already.
-func (r *remote) Run(ctx context.Context, corpus string, s api.Start) (coordinator.Report, error) {
+func (r *remote) Run(ctx context.Context, corpus string, s api.Start) (api.BuildReport, error) {
 	b, err := r.Detach(ctx, corpus, s)
 	if err != nil {
-		return coordinator.Report{}, err
+		return api.BuildReport{}, err
 	}
 	if !b.Resting {
 		if b, err = r.follow(ctx, corpus, b); err != nil {
-			return coordinator.Report{}, err
+			return api.BuildReport{}, err
 		}
 	}
 	if b.Problem != nil {
-		return coordinator.Report{}, b.Problem.Err()
+		return api.BuildReport{}, b.Problem.Err()
 	}
 	return *b.Report, nil
 }
@@ -168,7 +154,7 @@ func (r *remote) follow(ctx context.Context, corpus string, b api.Build) (api.Bu
 }
 
 // glanceOf is what the display shows of a build.
-func glanceOf(b coordinator.BuildStatus) glance {
+func glanceOf(b api.BuildStatus) glance {
 	g := glance{build: b.Build, status: b.State, alive: b.Alive, doing: b.Doing, waiting: b.WaitingFor}
 	for _, l := range b.Levels {
 		g.levels = append(g.levels, glanceLevel{level: l.Level, expected: l.Expected, done: l.Done, running: l.Running, buried: l.Buried})

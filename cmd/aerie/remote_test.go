@@ -18,7 +18,6 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 	"github.com/aerie-rag/aerie/internal/npy"
@@ -310,8 +309,8 @@ func TestServerCtrlC(t *testing.T) {
 	if r := c.wait().want(t, exitInterrupted); !strings.Contains(r.stderr, "detached; build "+detached.Build+" goes on") || r.stdout != "" {
 		t.Errorf("stdout %s\nstderr %s", r.stdout, r.stderr)
 	}
-	report := decode[coordinator.Report](t, aerie(t, "build", "-o", "json", "--server", url).want(t, 0))
-	if report.Build != detached.Build || report.Outcome != coordinator.OutcomeBuilt {
+	report := decode[api.BuildReport](t, aerie(t, "build", "-o", "json", "--server", url).want(t, 0))
+	if report.Build != detached.Build || report.Outcome != api.OutcomeBuilt {
 		t.Errorf("%+v", report)
 	}
 	if n := s.Counts().Repeated; n != 0 {
@@ -333,15 +332,15 @@ func TestServerExitCodes(t *testing.T) {
 	}
 	s.SetFaults(map[llmtest.Fault]float64{llmtest.Refuse: 1})
 	r = aerie(t, "build", "--max-tokens", "0", "-o", "json", "--server", url).want(t, exitLeftOut)
-	if report := decode[coordinator.Report](t, r); report.Outcome != coordinator.OutcomeDegraded || len(report.Buried) == 0 {
+	if report := decode[api.BuildReport](t, r); report.Outcome != api.OutcomeDegraded || len(report.Buried) == 0 {
 		t.Errorf("%+v", report)
 	}
 	if r := aerie(t, "status", "--server", url).want(t, 0); !strings.Contains(r.stdout, "aerie retry --failed") {
 		t.Error(r.stdout)
 	}
 	s.SetFaults(nil)
-	report := decode[coordinator.Report](t, aerie(t, "retry", "--failed", "-o", "json", "--server", url).want(t, 0))
-	if report.Outcome != coordinator.OutcomeBuilt || report.Cost == nil {
+	report := decode[api.BuildReport](t, aerie(t, "retry", "--failed", "-o", "json", "--server", url).want(t, 0))
+	if report.Outcome != api.OutcomeBuilt || report.Cost == nil {
 		t.Errorf("%+v", report)
 	}
 	if n := s.Counts().Repeated; n != 0 {

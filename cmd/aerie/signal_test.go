@@ -18,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 )
 
@@ -133,7 +132,7 @@ func TestInterrupted(t *testing.T) {
 	fixtures := fresh(t)
 	s := slow(t, 40*time.Millisecond)
 	aerie(t, "ingest", fixtures).want(t, exitDone)
-	undisturbed := decode[coordinator.Report](t, aerie(t, "build", "-o", "json").want(t, exitDone))
+	undisturbed := decode[api.BuildReport](t, aerie(t, "build", "-o", "json").want(t, exitDone))
 	want := texts(t, nil)
 	calls := s.Counts().ChatOK
 
@@ -145,8 +144,8 @@ func TestInterrupted(t *testing.T) {
 	called(t, s2, 3)
 	first.signal(os.Interrupt)
 	r := first.wait().want(t, exitInterrupted)
-	paused := decode[coordinator.Report](t, r)
-	if paused.Outcome != coordinator.OutcomePaused {
+	paused := decode[api.BuildReport](t, r)
+	if paused.Outcome != api.OutcomePaused {
 		t.Errorf("an interrupted build is %s", paused.Outcome)
 	}
 	var line map[string]any
@@ -166,8 +165,8 @@ func TestInterrupted(t *testing.T) {
 	third.signal(os.Kill)
 	third.wait().want(t, -1)
 
-	last := decode[coordinator.Report](t, aerie(t, append([]string{"build", "-o", "json"}, copyHome...)...).want(t, exitDone))
-	if last.Outcome != coordinator.OutcomeBuilt || last.Build != paused.Build {
+	last := decode[api.BuildReport](t, aerie(t, append([]string{"build", "-o", "json"}, copyHome...)...).want(t, exitDone))
+	if last.Outcome != api.OutcomeBuilt || last.Build != paused.Build {
 		t.Errorf("build %s is %s, begun was %s", last.Build, last.Outcome, paused.Build)
 	}
 	if diff := cmp.Diff(want, texts(t, copyHome)); diff != "" {
@@ -208,18 +207,18 @@ func TestAttach(t *testing.T) {
 		t.Errorf("stdout %q, stderr %q", r.stdout, r.stderr)
 	}
 	planner := aerie(t, "plan", "-o", "json").want(t, exitDone) // the queue is in use, and a plan is made all the same
-	if e := decode[coordinator.Estimate](t, planner); len(e.Levels) == 0 {
+	if e := decode[api.Estimate](t, planner); len(e.Levels) == 0 {
 		t.Errorf("%+v", e)
 	}
 
 	other := start(t, "build", "-o", "json")
-	own := decode[coordinator.Report](t, builder.wait().want(t, exitDone))
-	followed := decode[coordinator.Report](t, other.wait().want(t, exitDone))
-	if own.Outcome != coordinator.OutcomeBuilt {
+	own := decode[api.BuildReport](t, builder.wait().want(t, exitDone))
+	followed := decode[api.BuildReport](t, other.wait().want(t, exitDone))
+	if own.Outcome != api.OutcomeBuilt {
 		t.Fatalf("the build is %s", own.Outcome)
 	}
 	// The follower may have come a moment too late, and then finds nothing to do.
-	if followed.Outcome == coordinator.OutcomeBuilt && (followed.Build != own.Build || followed.Calls != own.Calls || followed.Generation != own.Generation) {
+	if followed.Outcome == api.OutcomeBuilt && (followed.Build != own.Build || followed.Calls != own.Calls || followed.Generation != own.Generation) {
 		t.Errorf("followed was %+v, built %+v", followed, own)
 	}
 }
@@ -230,8 +229,8 @@ func TestBudget(t *testing.T) {
 	s := slow(t, 0)
 	aerie(t, "ingest", fixtures).want(t, exitDone)
 	r := aerie(t, "build", "--max-tokens", "4000", "-o", "json").want(t, exitBudget)
-	paused := decode[coordinator.Report](t, r)
-	if paused.Outcome != coordinator.OutcomePaused || paused.InputTokens+paused.OutputTokens > 4000 {
+	paused := decode[api.BuildReport](t, r)
+	if paused.Outcome != api.OutcomePaused || paused.InputTokens+paused.OutputTokens > 4000 {
 		t.Errorf("%s with %d tokens: %s", paused.Outcome, paused.InputTokens+paused.OutputTokens, paused.Why)
 	}
 	aerie(t, "build", "--max-tokens", "4100").want(t, exitBudget) // what was spent before still counts
@@ -249,8 +248,8 @@ func TestBuried(t *testing.T) {
 	args := []string{"--summaries.provider", "openai", "--summaries.model", "m", "--max-cluster-tokens", "400", "-o", "json", "--summaries.base_url"}
 	aerie(t, "ingest", fixtures).want(t, exitDone)
 	r := aerie(t, append(append([]string{"build"}, args...), s.URL())...).want(t, exitLeftOut)
-	degraded := decode[coordinator.Report](t, r)
-	if degraded.Outcome != coordinator.OutcomeDegraded || len(degraded.Buried) == 0 {
+	degraded := decode[api.BuildReport](t, r)
+	if degraded.Outcome != api.OutcomeDegraded || len(degraded.Buried) == 0 {
 		t.Fatalf("%s, %d buried", degraded.Outcome, len(degraded.Buried))
 	}
 	status := aerie(t, "status").want(t, exitDone).stdout
@@ -259,12 +258,12 @@ func TestBuried(t *testing.T) {
 	}
 	well := llmtest.New(llmtest.Config{})
 	defer well.Close()
-	none := decode[coordinator.Report](t, aerie(t, append(append([]string{"retry", "--failed", "--cause", "empty"}, args...), well.URL())...).want(t, exitDone))
-	if none.Outcome != coordinator.OutcomeNothingToDo {
+	none := decode[api.BuildReport](t, aerie(t, append(append([]string{"retry", "--failed", "--cause", "empty"}, args...), well.URL())...).want(t, exitDone))
+	if none.Outcome != api.OutcomeNothingToDo {
 		t.Errorf("no task is buried for that cause, and retry is %s", none.Outcome)
 	}
-	done := decode[coordinator.Report](t, aerie(t, append(append([]string{"retry", "--failed"}, args...), well.URL())...).want(t, exitDone))
-	if done.Outcome != coordinator.OutcomeBuilt {
+	done := decode[api.BuildReport](t, aerie(t, append(append([]string{"retry", "--failed"}, args...), well.URL())...).want(t, exitDone))
+	if done.Outcome != api.OutcomeBuilt {
 		t.Errorf("retry is %s: %s", done.Outcome, done.Why)
 	}
 }

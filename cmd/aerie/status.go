@@ -10,7 +10,6 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 )
 
 func (c *cli) statusCommand() *cobra.Command {
@@ -61,7 +60,7 @@ func (c *cli) status(ctx context.Context, watch bool, every time.Duration) error
 
 func (c *cli) readStatus(ctx context.Context) (api.Status, string, error) {
 	if c.cfg.Server.URL == "" && !c.homeExists() {
-		return api.Status{Corpora: []coordinator.Status{}, Workers: api.WorkersOf(nil, time.Now())}, c.home, nil
+		return api.Status{Corpora: []api.CorpusStatus{}, Workers: api.WorkersOf(nil, time.Now())}, c.home, nil
 	}
 	h, err := c.openReading()
 	if err != nil {
@@ -89,7 +88,7 @@ func (c *cli) showStatus(w io.Writer, r api.Status, where string) {
 	}
 }
 
-func (c *cli) showCorpus(w io.Writer, s coordinator.Status) {
+func (c *cli) showCorpus(w io.Writer, s api.CorpusStatus) {
 	fmt.Fprintln(w, bold(c.colored(c.out), s.Corpus))
 	baseline := "unknown"
 	switch {
@@ -124,7 +123,7 @@ func (c *cli) showCorpus(w io.Writer, s coordinator.Status) {
 	}
 }
 
-func showBuild(w io.Writer, b *coordinator.BuildStatus) {
+func showBuild(w io.Writer, b *api.BuildStatus) {
 	fmt.Fprintf(w, "  build %s is %s", b.Build, b.State)
 	if b.Why != "" {
 		fmt.Fprintf(w, ": %s", b.Why)

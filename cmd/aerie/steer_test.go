@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 )
 
@@ -43,8 +42,8 @@ func TestPauseResumeCancel(t *testing.T) {
 			if again := state(do("pause", "-o", "json")); again != paused {
 				t.Errorf("paused twice: %+v", again)
 			}
-			report := decode[coordinator.Report](t, do("resume", "-o", "json").want(t, exitDone))
-			if report.Build != paused.Build || report.Outcome != coordinator.OutcomeBuilt {
+			report := decode[api.BuildReport](t, do("resume", "-o", "json").want(t, exitDone))
+			if report.Build != paused.Build || report.Outcome != api.OutcomeBuilt {
 				t.Errorf("resumed: %+v", report)
 			}
 			for _, command := range []string{"resume", "pause", "cancel"} {

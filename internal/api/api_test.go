@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue"
@@ -75,7 +74,7 @@ func TestQueryRefusals(t *testing.T) {
 
 // TestErrorsOverTheWire: an error has the same sentence, hint, exit code and nature on the other side.
 func TestErrorsOverTheWire(t *testing.T) {
-	report := &ingest.Report{Corpus: "c"}
+	report := &api.IngestReport{Corpus: "c"}
 	for _, c := range []struct {
 		err          error
 		status, exit int
@@ -84,7 +83,7 @@ func TestErrorsOverTheWire(t *testing.T) {
 		{api.Usagef("do this", "x is %d", 5), 422, 2, "do this"},
 		{fmt.Errorf("wrapped: %w", api.Missingf("look", "no x")), 404, 1, "look"},
 		{api.Conflictf("wait", "busy"), 409, 1, "wait"},
-		{fmt.Errorf("ingest: %w", ingest.ErrPinned), 409, 2, ""},
+		{fmt.Errorf("ingest: %w", api.ErrPinned), 409, 2, ""},
 		{fmt.Errorf("coordinator: %w", levels.ErrHeld), 409, 1, ""},
 		{fmt.Errorf("natsqueue: %w", queue.ErrUnavailable), 503, 5, ""},
 		{fmt.Errorf("llm: %w", llm.ErrUnreachable), 503, 5, ""},
@@ -93,7 +92,7 @@ func TestErrorsOverTheWire(t *testing.T) {
 		{&retrieve.UnusedError{Option: "boost"}, 422, 2, "leave it out or choose another mode"},
 		{fmt.Errorf("retrieve: %w", retrieve.ErrEmpty), 404, 1, "aerie ingest PATH brings text in; aerie status lists the corpora"},
 		{errors.New("anything else"), 500, 1, ""},
-		{&api.Error{Err: ingest.ErrUnknown, Status: http.StatusNotFound, Exit: 1, Report: report}, 404, 1, ""},
+		{&api.Error{Err: api.ErrUnknown, Status: http.StatusNotFound, Exit: 1, Report: report}, 404, 1, ""},
 	} {
 		data, err := json.Marshal(api.ProblemOf(c.err))
 		if err != nil {
@@ -110,7 +109,7 @@ func TestErrorsOverTheWire(t *testing.T) {
 		if want := api.Judge(c.err).Error(); e.Error() != want {
 			t.Errorf("the sentence is %q, want %q", e.Error(), want)
 		}
-		if errors.Is(e, ingest.ErrUnknown) != errors.Is(c.err, ingest.ErrUnknown) {
+		if errors.Is(e, api.ErrUnknown) != errors.Is(c.err, api.ErrUnknown) {
 			t.Errorf("%v has another nature on the other side", c.err)
 		}
 	}

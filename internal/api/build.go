@@ -1,9 +1,5 @@
 package api
 
-import (
-	"github.com/aerie-rag/aerie/internal/coordinator"
-)
-
 // BuildRequest asks for a build.
 type BuildRequest struct {
 	Force bool `json:"force,omitempty" doc:"build whatever the growth rule says"`
@@ -35,14 +31,14 @@ type Start struct {
 // Build is one build, running or at rest.
 type Build struct {
 	Corpus string `json:"corpus"`
-	coordinator.BuildStatus
+	BuildStatus
 	// Attached says that the build ran already, so that a request for one has begun nothing.
 	Attached bool `json:"attached" doc:"the build ran already when this was asked for"`
 	Resting  bool `json:"resting" doc:"nothing happens any more by itself"`
 	// Steps tells in sentences what was done so far, first to last; empty where another process builds.
 	Steps []string `json:"steps" doc:"what was done so far, in sentences; empty where another coordinator builds"`
 	// Report is what aerie build prints; nil until the build rests.
-	Report *coordinator.Report `json:"report" doc:"what the build did; null until it rests"`
+	Report *BuildReport `json:"report" doc:"what the build did; null until it rests"`
 	// Problem says why a build could not go on at all; nil mostly.
 	Problem *Problem `json:"problem,omitempty"`
 }

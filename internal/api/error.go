@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/aerie-rag/aerie/internal/config"
-	"github.com/aerie-rag/aerie/internal/coordinator"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue"
@@ -25,7 +22,7 @@ type Error struct {
 	// Status is that of HTTP.
 	Status int
 	// Report is what an ingest or a deletion had done before the error; nil for all else.
-	Report *ingest.Report
+	Report *IngestReport
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -59,26 +56,32 @@ func Judge(err error) *Error {
 		return e
 	}
 	e = &Error{Err: err, Exit: ExitFailed, Status: http.StatusInternalServerError}
-	var wrong *config.Error
-	var unfinished *coordinator.SettingsError
-	var built *coordinator.BuiltOtherwiseError
-	var noWay *coordinator.NoWayError
+	var wrong interface { // of the configuration
+		error
+		Advice() string
+	}
+	var settings interface { // a build or a tree was made with other settings
+		error
+		Hint() string
+	}
+	var noWay interface { // what was asked for can't be had here
+		error
+		Remedy() string
+	}
 	switch {
 	case errors.As(err, &noWay):
-		e.Err, e.Hint, e.Status = noWay, noWay.Hint(), http.StatusConflict
-	case errors.As(err, &unfinished):
-		e.Err, e.Hint, e.Exit, e.Status = unfinished, unfinished.Hint(), ExitUsage, http.StatusConflict
-	case errors.As(err, &built):
-		e.Err, e.Hint, e.Exit, e.Status = built, built.Hint(), ExitUsage, http.StatusConflict
+		e.Err, e.Hint, e.Status = noWay, noWay.Remedy(), http.StatusConflict
+	case errors.As(err, &settings):
+		e.Err, e.Hint, e.Exit, e.Status = settings, settings.Hint(), ExitUsage, http.StatusConflict
 	case errors.As(err, &wrong):
-		e.Hint, e.Exit = wrong.Hint, ExitUsage
+		e.Hint, e.Exit = wrong.Advice(), ExitUsage
 	case errors.Is(err, store.ErrIndexDamaged):
 		e.Hint = "aerie repair makes it again from the texts; nothing else is touched"
 	case errors.Is(err, store.ErrReadOnly):
 		e.Hint, e.Status = "give this user the right to write there, or name a copy with --home", http.StatusConflict
-	case errors.Is(err, ingest.ErrPinned):
+	case errors.Is(err, ErrPinned):
 		e.Exit, e.Status = ExitUsage, http.StatusConflict
-	case errors.Is(err, ingest.ErrUnknown):
+	case errors.Is(err, ErrUnknown):
 		e.Status = http.StatusNotFound
 	case errors.Is(err, levels.ErrHeld), errors.Is(err, levels.ErrFenced):
 		e.Status = http.StatusConflict
@@ -98,7 +101,7 @@ func retrieval(e *Error) *Error {
 	var unused *retrieve.UnusedError
 	var embedder *retrieve.EmbedderError
 	switch {
-	case errors.As(e.Err, &embedder) && embedder.Pinned == ingest.Given:
+	case errors.As(e.Err, &embedder) && embedder.Pinned == levels.Given:
 		e.Exit, e.Status = ExitUsage, http.StatusConflict
 		e.Hint = "set embeddings to the model that made them, or ask by keywords alone: --alpha 0"
 		e.Err = fmt.Errorf("corpus %s holds vectors of %d numbers that were brought along, but the query's has %d",
@@ -117,13 +120,13 @@ func retrieval(e *Error) *Error {
 
 // Problem is an Error on the wire: RFC 9457, with extensions.
 type Problem struct {
-	Type   string         `json:"type" doc:"always about:blank: the title says it all"`
-	Title  string         `json:"title" doc:"the status in words"`
-	Status int            `json:"status"`
-	Detail string         `json:"detail" doc:"one sentence: what is wrong, and where"`
-	Hint   string         `json:"hint" doc:"what to do about it, or empty"`
-	Exit   int            `json:"exit" doc:"the code that the command line leaves with: 1 failed, 2 usage, 3 left out, 4 budget, 5 unreachable"`
-	Report *ingest.Report `json:"report,omitempty" doc:"what an ingest or a deletion had done before the error"`
+	Type   string        `json:"type" doc:"always about:blank: the title says it all"`
+	Title  string        `json:"title" doc:"the status in words"`
+	Status int           `json:"status"`
+	Detail string        `json:"detail" doc:"one sentence: what is wrong, and where"`
+	Hint   string        `json:"hint" doc:"what to do about it, or empty"`
+	Exit   int           `json:"exit" doc:"the code that the command line leaves with: 1 failed, 2 usage, 3 left out, 4 budget, 5 unreachable"`
+	Report *IngestReport `json:"report,omitempty" doc:"what an ingest or a deletion had done before the error"`
 }
 
 // ProblemOf returns an error as it goes over the wire.
@@ -152,8 +155,8 @@ func (p *Problem) Err() *Error {
 	return e
 }
 
-// unknown is ingest.ErrUnknown that has been over the wire.
+// unknown is ErrUnknown that has been over the wire.
 type unknown struct{ sentence string }
 
 func (u *unknown) Error() string { return u.sentence }
-func (u *unknown) Unwrap() error { return ingest.ErrUnknown }
+func (u *unknown) Unwrap() error { return ErrUnknown }

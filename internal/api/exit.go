@@ -1,7 +1,6 @@
 package api
 
 import (
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 )
 
@@ -32,7 +31,7 @@ var exitOf = map[levels.Cause]int{
 }
 
 // ExitOf returns the code that the command line leaves with after a build.
-func ExitOf(r coordinator.Report) int {
+func ExitOf(r BuildReport) int {
 	stop := r.Stop()
 	if stop == (levels.Stop{}) {
 		if len(r.Buried) > 0 {

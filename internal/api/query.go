@@ -2,7 +2,6 @@ package api
 
 import (
 	"github.com/aerie-rag/aerie/internal/answer"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 )
 
@@ -23,7 +22,7 @@ type Ask struct {
 // Answer is the JSON of aerie ask.
 type Answer struct {
 	answer.Answer
-	Cost    *coordinator.Cost `json:"cost"` // nil if the model has no price
+	Cost    *Cost             `json:"cost"` // nil if the model has no price
 	Explain *retrieve.Explain `json:"explain,omitempty"`
 }
 

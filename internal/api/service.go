@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/aerie-rag/aerie/internal/answer"
-	"github.com/aerie-rag/aerie/internal/coordinator"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -15,15 +13,15 @@ import (
 
 // Documents brings documents in and takes them out.
 type Documents interface {
-	// Ingest brings the corpus in line with the documents of the request. With an error the report says what was done before it.
-	Ingest(ctx context.Context, req ingest.Request) (ingest.Report, error)
-	// Delete removes documents. Unknown ones are named by an error that is ingest.ErrUnknown; the others are removed all the same.
-	Delete(ctx context.Context, corpus string, ids []string) (ingest.Report, error)
+	// Ingest brings the corpus in line with the documents of a stream. With an error the report says what was done before it.
+	Ingest(ctx context.Context, req IngestRequest) (IngestReport, error)
+	// Delete removes documents. Unknown ones are named by an error that is ErrUnknown; the others are removed all the same.
+	Delete(ctx context.Context, corpus string, ids []string) (IngestReport, error)
 	// Forget removes documents and takes what is left of them, and of all that were deleted before, out of summaries, journal, dead
 	// stream, copies and free pages. Documents that aren't there are named in the answer.
 	Forget(ctx context.Context, corpus string, ids []string) (Forgotten, error)
 	// DeleteCorpus removes the corpus with all it holds.
-	DeleteCorpus(ctx context.Context, corpus string) (ingest.Report, error)
+	DeleteCorpus(ctx context.Context, corpus string) (IngestReport, error)
 	// Documents lists documents by id.
 	Documents(ctx context.Context, req DocumentsRequest) (DocumentPage, error)
 }
@@ -33,9 +31,9 @@ type DocumentsRequest struct {
 	Corpus string
 	// Prefix is what the ids start with.
 	Prefix string
-	// After is the id to go on after; Limit bounds the number, at least 1.
-	After string
-	Limit int
+	// Cursor is NextCursor of the page before; "": from the beginning. Limit bounds the number; 0: none.
+	Cursor string
+	Limit  int
 }
 
 // Document is one document of a corpus.
@@ -60,14 +58,12 @@ type DocumentPage struct {
 	Corpus     string     `json:"corpus"`
 	Documents  []Document `json:"documents"`
 	NextCursor string     `json:"next_cursor" doc:"where to go on; empty at the end"`
-	// More says that there are documents after these.
-	More bool `json:"-"`
 }
 
 // Builds plans, starts and stops builds.
 type Builds interface {
 	// Plan says what a build would do and cost, and makes no call.
-	Plan(ctx context.Context, corpus string) (coordinator.Estimate, error)
+	Plan(ctx context.Context, corpus string) (Estimate, error)
 	// Start starts a build or goes on with one, and returns once it is under way, or at rest. Where one runs already it is that.
 	Start(ctx context.Context, corpus string, s Start) (Build, error)
 	// Build returns a build as it is now. Only the newest of a corpus is known.
@@ -76,7 +72,7 @@ type Builds interface {
 	// is to be cancelled and could have gone on.
 	Stop(ctx context.Context, corpus, build string, cancel bool) (Build, error)
 	// Rollback lets readers see the tree before the one that they see or, with forward, takes that back; without a call.
-	Rollback(ctx context.Context, corpus string, forward bool) (coordinator.Rolled, error)
+	Rollback(ctx context.Context, corpus string, forward bool) (Rolled, error)
 	// Collect deletes what no reader can see any more and no build needs.
 	Collect(ctx context.Context, corpus string) (Collected, error)
 }
@@ -88,6 +84,9 @@ type Trees interface {
 	Nodes(ctx context.Context, req TreeRequest, head func(TreeHead) error, emit func(*Node) error) error
 	// Show returns one node of the current generation by id, the beginning of one, or cluster id.
 	Show(ctx context.Context, corpus, node string) (Shown, error)
+	// NodePage returns the next nodes, at most limit of them and at least 1, all pages those of one generation: when a newer one is
+	// published meanwhile, the cursor is gone. cursor is NextCursor of the page before; "": from the beginning.
+	NodePage(ctx context.Context, req TreeRequest, cursor string, limit int) (NodePage, error)
 	// TreeHash is that of evaluate.TreeHash for the current generation.
 	TreeHash(ctx context.Context, corpus string) (TreeHash, error)
 	// Texts returns the texts of nodes by id; nodes that aren't there are left out.
@@ -109,12 +108,6 @@ type Statuses interface {
 	Workers(ctx context.Context) (Workers, error)
 	// Dead tells which tasks of the newest build of a corpus are buried.
 	Dead(ctx context.Context, corpus string) (Dead, error)
-}
-
-// Status is the JSON of aerie status.
-type Status struct {
-	Corpora []coordinator.Status `json:"corpora"`
-	Workers
 }
 
 // Service is all of it.

@@ -54,16 +54,6 @@ type TreeRequest struct {
 	Depth int
 	// Text and Vectors add what is large.
 	Text, Vectors bool
-	// After is where to go on; nil: at the beginning. Limit bounds the number of nodes; 0: none.
-	After *TreePlace
-	Limit int
-}
-
-// TreePlace is the place of a node in one generation.
-type TreePlace struct {
-	Generation int     `json:"g"`
-	Level      int     `json:"l"`
-	ID         tree.ID `json:"i"`
 }
 
 // NodePage is a page of nodes.

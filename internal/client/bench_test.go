@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -47,16 +48,17 @@ func BenchmarkOverHTTP(b *testing.B) {
 	}
 	b.Cleanup(remote.Close)
 	req := ingest.Request{Corpus: "birds", Paths: []string{filepath.Join(dir, "rows.jsonl")}, Vectors: filepath.Join(dir, "v.npy")}
-	if _, err := home.Ingest(b.Context(), req); err != nil {
+	if _, err := home.IngestFiles(b.Context(), req); err != nil {
 		b.Fatal(err)
 	}
 	for _, place := range []struct {
 		name string
 		api.Service
-	}{{"home", home}, {"server", remote}} {
+		ingest func(context.Context, ingest.Request) (api.IngestReport, error)
+	}{{"home", home, home.IngestFiles}, {"server", remote, ingest.Remote{To: remote}.Ingest}} {
 		b.Run("ingest/"+place.name, func(b *testing.B) {
 			for b.Loop() {
-				if report, err := place.Ingest(b.Context(), req); err != nil || report.Documents.Unchanged != rows/50 {
+				if report, err := place.ingest(b.Context(), req); err != nil || report.Documents.Unchanged != rows/50 {
 					b.Fatalf("%v: %+v", err, report)
 				}
 			}

@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 )
 
 // Plan implements api.Builds.
-func (c *Client) Plan(ctx context.Context, corpus string) (coordinator.Estimate, error) {
-	var estimate coordinator.Estimate
+func (c *Client) Plan(ctx context.Context, corpus string) (api.Estimate, error) {
+	var estimate api.Estimate
 	err := c.call(ctx, http.MethodGet, corpusPath(corpus, "plan"), nil, nil, &estimate)
 	return estimate, err
 }
@@ -82,8 +81,8 @@ func (c *Client) Stop(ctx context.Context, corpus, build string, cancel bool) (a
 }
 
 // Rollback implements api.Builds.
-func (c *Client) Rollback(ctx context.Context, corpus string, forward bool) (coordinator.Rolled, error) {
-	var out coordinator.Rolled
+func (c *Client) Rollback(ctx context.Context, corpus string, forward bool) (api.Rolled, error) {
+	var out api.Rolled
 	err := c.call(ctx, http.MethodPost, corpusPath(corpus, "rollback"), nil, api.RollbackRequest{Forward: forward}, &out)
 	return out, err
 }

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 )
 
 // Config says where a coordinator is.
@@ -29,10 +28,6 @@ type Config struct {
 	Token string
 	// CAFile names a PEM file of the authority that an https:// coordinator's certificate is checked against; "" is the system's.
 	CAFile string
-	// Base is the directory that ids of files are relative to; see ingest.Config.
-	Base string
-	// Packed, if not nil, is told how many documents and rows of an ingest were read. It must be fast.
-	Packed func(documents, rows int)
 	// Patience is how long an attached build's events are waited for while the coordinator can't be reached; 0 means a minute.
 	Patience time.Duration
 }
@@ -198,7 +193,7 @@ func (c *Client) Status(ctx context.Context, corpus string) (api.Status, error) 
 		err := c.call(ctx, http.MethodGet, []string{"status"}, nil, nil, &status)
 		return status, err
 	}
-	status := api.Status{Corpora: make([]coordinator.Status, 1)}
+	status := api.Status{Corpora: make([]api.CorpusStatus, 1)}
 	err := c.call(ctx, http.MethodGet, corpusPath(corpus), nil, nil, &status.Corpora[0])
 	if err == nil {
 		status.Workers, err = c.Workers(ctx)

@@ -23,7 +23,6 @@ import (
 	"github.com/aerie-rag/aerie/internal/answer"
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/client"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/server"
 	"github.com/aerie-rag/aerie/internal/service/servicetest"
@@ -99,14 +98,14 @@ func (b *between) client(t *testing.T, cfg client.Config) *client.Client {
 }
 
 // birds writes a file of rows and ingests it.
-func birds(t *testing.T, c *client.Client, n int) ingest.Report {
+func birds(t *testing.T, c *client.Client, n int) api.IngestReport {
 	t.Helper()
 	var rows strings.Builder
 	for i := range n {
 		id := string(rune('a' + i%4))
 		rows.WriteString(`{"id":"` + id + strings.Repeat("x", i) + `","document_id":"` + id + `","text":"Herons wait in water ` + strings.Repeat("very ", i) + `long."}` + "\n")
 	}
-	report, err := c.Ingest(t.Context(), ingest.Request{Corpus: "birds", Paths: []string{"-"}, Stdin: strings.NewReader(rows.String())})
+	report, err := ingest.Remote{To: c}.Ingest(t.Context(), ingest.Request{Corpus: "birds", Paths: []string{"-"}, Stdin: strings.NewReader(rows.String())})
 	if err != nil || report.Leaves.Total != n {
 		t.Fatalf("%v: %+v", err, report)
 	}
@@ -180,7 +179,7 @@ func TestWatchAcrossRestarts(t *testing.T) {
 	b.before.Store(&before)
 	seen := 0
 	rest, err := c.Watch(t.Context(), "birds", start.Build, func(api.Build) { seen++ })
-	if err != nil || rest.Report.Outcome != coordinator.OutcomeBuilt || seen < 2 {
+	if err != nil || rest.Report.Outcome != api.OutcomeBuilt || seen < 2 {
 		t.Errorf("%v after %d events: %+v", err, seen, rest.Report)
 	}
 	if want := []string{"", "one", "one"}; strings.Join(lastIDs, ",") != strings.Join(want, ",") {
@@ -213,7 +212,7 @@ func TestIngestRefusedAtOnce(t *testing.T) {
 	b := newBetween(t)
 	c := b.client(t, client.Config{})
 	endless := strings.NewReader(strings.Repeat(`{"id":"1","text":"Again and again."}`+"\n", 1_000_000))
-	_, err := c.Ingest(t.Context(), ingest.Request{Corpus: "no/name", Paths: []string{"-"}, Stdin: endless})
+	_, err := ingest.Remote{To: c}.Ingest(t.Context(), ingest.Request{Corpus: "no/name", Paths: []string{"-"}, Stdin: endless})
 	var e *api.Error
 	if !errors.As(err, &e) || e.Exit != api.ExitUsage || !strings.Contains(e.Error(), `"no/name"`) {
 		t.Errorf("%v", err)
@@ -232,7 +231,7 @@ func TestIngestInterrupted(t *testing.T) {
 	t.Cleanup(func() { to.Close() })
 	done := make(chan error, 1)
 	go func() {
-		_, err := c.Ingest(ctx, ingest.Request{Corpus: "birds", Paths: []string{"-"}, Stdin: from})
+		_, err := ingest.Remote{To: c}.Ingest(ctx, ingest.Request{Corpus: "birds", Paths: []string{"-"}, Stdin: from})
 		done <- err
 	}()
 	if _, err := io.WriteString(to, `{"id":"1","text":"One row."}`+"\n"); err != nil {
@@ -248,7 +247,7 @@ func TestIngestInterrupted(t *testing.T) {
 func TestPrune(t *testing.T) {
 	b := newBetween(t)
 	dir := t.TempDir()
-	c := b.client(t, client.Config{Base: dir})
+	c := b.client(t, client.Config{})
 	birds(t, c, 4)
 	for _, name := range []string{"docs/a.md", "docs/b.md", "docs/deep/c.md", "other/d.md"} {
 		path := filepath.Join(dir, name)
@@ -260,7 +259,7 @@ func TestPrune(t *testing.T) {
 		}
 	}
 	all := []string{filepath.Join(dir, "docs"), filepath.Join(dir, "other")}
-	if report, err := c.Ingest(t.Context(), ingest.Request{Corpus: "birds", Paths: all}); err != nil || report.Documents.Added != 4 {
+	if report, err := (ingest.Remote{To: c, Base: dir}).Ingest(t.Context(), ingest.Request{Corpus: "birds", Paths: all}); err != nil || report.Documents.Added != 4 {
 		t.Fatalf("%v: %+v", err, report)
 	}
 	for _, name := range []string{"docs/b.md", "docs/deep/c.md", "other/d.md"} {
@@ -268,7 +267,7 @@ func TestPrune(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	report, err := c.Ingest(t.Context(), ingest.Request{Corpus: "birds", Paths: all[:1], Prune: true})
+	report, err := ingest.Remote{To: c, Base: dir}.Ingest(t.Context(), ingest.Request{Corpus: "birds", Paths: all[:1], Prune: true})
 	if err != nil || report.Documents.Removed != 2 || report.Documents.Unchanged != 1 || report.Leaves.Total != 6 {
 		t.Errorf("%v: %+v", err, report)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
-// Nodes implements api.Trees, but for pages: it reads all that a request is for.
-func (c *Client) Nodes(ctx context.Context, req api.TreeRequest, head func(api.TreeHead) error, emit func(*api.Node) error) error {
+// nodesQuery is a request as a query of its URL.
+func nodesQuery(req api.TreeRequest) url.Values {
 	query := url.Values{}
 	if req.Root != "" {
 		query.Set("root", req.Root)
@@ -31,7 +31,24 @@ func (c *Client) Nodes(ctx context.Context, req api.TreeRequest, head func(api.T
 	if req.Vectors {
 		query.Set("vectors", "true")
 	}
-	r, err := c.request(ctx, http.MethodGet, corpusPath(req.Corpus, "nodes"), query, nil)
+	return query
+}
+
+// NodePage implements api.Trees.
+func (c *Client) NodePage(ctx context.Context, req api.TreeRequest, cursor string, limit int) (api.NodePage, error) {
+	query := nodesQuery(req)
+	query.Set("limit", strconv.Itoa(limit))
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	var page api.NodePage
+	err := c.call(ctx, http.MethodGet, corpusPath(req.Corpus, "nodes"), query, nil, &page)
+	return page, err
+}
+
+// Nodes implements api.Trees.
+func (c *Client) Nodes(ctx context.Context, req api.TreeRequest, head func(api.TreeHead) error, emit func(*api.Node) error) error {
+	r, err := c.request(ctx, http.MethodGet, corpusPath(req.Corpus, "nodes"), nodesQuery(req), nil)
 	if err != nil {
 		return err
 	}

@@ -135,6 +135,9 @@ type Error struct {
 	Hint string
 }
 
+// Advice is the hint, for those who know an error of the configuration by what it can say.
+func (e *Error) Advice() string { return e.Hint }
+
 func (e *Error) Error() string {
 	where := ""
 	if e.Where != "" {

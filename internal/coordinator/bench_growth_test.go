@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/clustering"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/corpus"
@@ -199,7 +200,7 @@ func (b *bench) pay() (tokens, calls int, coherence float64) {
 	b.b.Helper()
 	before := b.paid
 	report := b.build(coordinator.Request{Force: true})
-	if report.Outcome != coordinator.OutcomeBuilt {
+	if report.Outcome != api.OutcomeBuilt {
 		b.b.Fatalf("%+v", report)
 	}
 	var record *levels.Corpus

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/store"
@@ -55,10 +56,10 @@ type Request struct {
 // Build brings the corpus's tree up to date: it resumes a build that was interrupted, starts one if the growth rule or
 // Force says so, and returns when the build rests. When ctx ends it pauses the build, which the next call resumes. The
 // error is levels.ErrHeld if another process is building; a build that ends badly is no error but an outcome.
-func (c *Coordinator) Build(ctx context.Context, req Request) (Report, error) {
+func (c *Coordinator) Build(ctx context.Context, req Request) (api.BuildReport, error) {
 	run, err := c.acquire(ctx)
 	if err != nil {
-		return Report{}, err
+		return api.BuildReport{}, err
 	}
 	defer run.release()
 	report, err := run.build(req)
@@ -69,17 +70,17 @@ func (c *Coordinator) Build(ctx context.Context, req Request) (Report, error) {
 }
 
 // build decides what to do, does it, and reports.
-func (r *run) build(req Request) (Report, error) {
+func (r *run) build(req Request) (api.BuildReport, error) {
 	r.req = req
 	record, leaves, err := r.corpus(r.ctx)
 	if err != nil {
-		return Report{}, err
+		return api.BuildReport{}, err
 	}
 	state, err := r.deps.Builds.Load(r.ctx, r.cfg.Corpus)
 	switch {
 	case errors.Is(err, levels.ErrNotFound):
 	case err != nil:
-		return Report{}, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
+		return api.BuildReport{}, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
 	default:
 		r.state = state
 	}
@@ -96,17 +97,17 @@ func (r *run) build(req Request) (Report, error) {
 	}
 	if !start && req.Trigger == TriggerResumed && r.state != nil && !r.state.Resting() {
 		if err := r.abandon(levels.CauseSettings, "the configuration has changed since it began, and no other build is due"); err != nil {
-			return Report{}, err
+			return api.BuildReport{}, err
 		}
 	}
 	if !start && req.Trigger == "command" && r.unfinishedOtherwise(record) {
-		return Report{}, r.otherSettings()
+		return api.BuildReport{}, r.otherSettings()
 	}
 	if !start {
 		return r.nothingToDo(record, withSettings(decision.Why, record, r.cfg.Settings)), nil
 	}
 	if err := r.abandon(levels.CauseReplaced, "another build takes its place"); err != nil {
-		return Report{}, err
+		return api.BuildReport{}, err
 	}
 	return r.start(record, req, decision)
 }
@@ -131,7 +132,7 @@ func (r *run) continues(record *levels.Corpus, d levels.Decision, req Request) b
 	return true
 }
 
-func (r *run) start(record *levels.Corpus, req Request, d levels.Decision) (Report, error) {
+func (r *run) start(record *levels.Corpus, req Request, d levels.Decision) (api.BuildReport, error) {
 	now := time.Now()
 	why := req.Trigger
 	if d.Due {
@@ -152,7 +153,7 @@ func (r *run) start(record *levels.Corpus, req Request, d levels.Decision) (Repo
 		From: r.from(record, req), Stale: stale, Key: r.req.Key, MaxTokens: r.req.MaxTokens, MaxCost: r.req.MaxCost,
 	}
 	if err := r.save(r.ctx); err != nil {
-		return Report{}, err
+		return api.BuildReport{}, err
 	}
 	r.say("build %s starts toward generation %d", r.state.Build, r.state.Generation)
 	return r.drive()
@@ -190,42 +191,42 @@ func (r *run) spent() (tree.Usage, error) {
 	return spent, nil
 }
 
-func (r *run) resume() (Report, error) {
+func (r *run) resume() (api.BuildReport, error) {
 	if r.state.Status == levels.Degraded {
 		return r.resumeDegraded()
 	}
 	if err := r.deps.Builds.RequestStop(r.ctx, r.cfg.Corpus, r.state.Build, levels.Stop{}); err != nil {
-		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+		return api.BuildReport{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
 	r.say("build %s goes on", r.state.Build)
 	if _, err := r.step(levels.Resumed{}); err != nil {
-		return Report{}, err
+		return api.BuildReport{}, err
 	}
 	return r.drive()
 }
 
 // resumeDegraded goes on with a build that has more buried tasks than it was allowed, if it is allowed them now.
-func (r *run) resumeDegraded() (Report, error) {
+func (r *run) resumeDegraded() (api.BuildReport, error) {
 	top := r.state.Levels[len(r.state.Levels)-1]
 	if top.Dead > r.allowed(top.Total) {
 		return r.report(), nil
 	}
 	if err := r.deps.Builds.RequestStop(r.ctx, r.cfg.Corpus, r.state.Build, levels.Stop{}); err != nil {
-		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+		return api.BuildReport{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
 	r.say("build %s goes on without %d buried tasks", r.state.Build, top.Dead)
 	if _, err := r.step(levels.Reopened{Level: top.Level}); err != nil {
-		return Report{}, err
+		return api.BuildReport{}, err
 	}
 	return r.drive()
 }
 
 // drive does what the state says until the build rests.
-func (r *run) drive() (Report, error) {
+func (r *run) drive() (api.BuildReport, error) {
 	// A resume by itself keeps the budget that somebody asked for.
 	asked := levels.Requested{Key: r.req.Key, Budget: r.req.Trigger != TriggerResumed, MaxTokens: r.req.MaxTokens, MaxCost: r.req.MaxCost}
 	if _, err := r.step(asked); err != nil {
-		return Report{}, err
+		return api.BuildReport{}, err
 	}
 	if r.req.Began != nil {
 		r.req.Began(r.state.Build)
@@ -235,10 +236,10 @@ func (r *run) drive() (Report, error) {
 	}
 	if err := errors.Join(r.books(), r.makeWay(r.ctx)); err != nil {
 		if r.ctx.Err() == nil {
-			return Report{}, err
+			return api.BuildReport{}, err
 		}
 		if err = r.stopOn(err); err != nil {
-			return Report{}, err
+			return api.BuildReport{}, err
 		}
 		return r.report(), nil
 	}
@@ -254,7 +255,7 @@ func (r *run) drive() (Report, error) {
 		}
 		if err != nil {
 			if err = r.stopOn(err); err != nil {
-				return Report{}, err
+				return api.BuildReport{}, err
 			}
 			break
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/queue"
@@ -22,7 +23,7 @@ func TestBuild(t *testing.T) {
 	s.addLeaves("a", 40)
 	s.addLeaves("b", 20)
 	report := s.build(coordinator.Request{})
-	if report.Outcome != coordinator.OutcomeBuilt || report.Generation != 1 || report.Calls != 15 || len(report.Levels) != 2 {
+	if report.Outcome != api.OutcomeBuilt || report.Generation != 1 || report.Calls != 15 || len(report.Levels) != 2 {
 		t.Fatalf("%+v", report)
 	}
 	if report.Levels[0].NodesIn != 60 || report.Levels[0].NodesOut != 12 || report.Levels[1].NodesOut != 3 {
@@ -67,11 +68,11 @@ func TestBuildTwice(t *testing.T) {
 	s.addLeaves("a", 60)
 	s.build(coordinator.Request{})
 	before, paid := s.visible(), s.endpoint.total()
-	if report := s.build(coordinator.Request{}); report.Outcome != coordinator.OutcomeNothingToDo {
+	if report := s.build(coordinator.Request{}); report.Outcome != api.OutcomeNothingToDo {
 		t.Errorf("second build: %+v", report)
 	}
 	report := s.build(coordinator.Request{Force: true})
-	if report.Outcome != coordinator.OutcomeBuilt || report.Calls != 0 || report.Reused != 15 || report.Generation != 2 {
+	if report.Outcome != api.OutcomeBuilt || report.Calls != 0 || report.Reused != 15 || report.Generation != 2 {
 		t.Errorf("forced build: %+v", report)
 	}
 	if got := s.endpoint.total(); got != paid {
@@ -102,7 +103,7 @@ func TestKilledAtEveryCall(t *testing.T) {
 				s.queue.Restart()
 				s.checkEquation()
 				report := s.build(coordinator.Request{})
-				if o := report.Outcome; o != coordinator.OutcomeBuilt && o != coordinator.OutcomeNothingToDo {
+				if o := report.Outcome; o != api.OutcomeBuilt && o != api.OutcomeNothingToDo {
 					t.Fatalf("%+v", report)
 				}
 				if diff := cmp.Diff(tree, s.visible()); diff != "" {
@@ -122,13 +123,13 @@ func TestGrowth(t *testing.T) {
 	s.addLeaves("a", 60)
 	s.build(coordinator.Request{})
 	s.addLeaves("b", 5)
-	if report := s.build(coordinator.Request{}); report.Outcome != coordinator.OutcomeNothingToDo {
+	if report := s.build(coordinator.Request{}); report.Outcome != api.OutcomeNothingToDo {
 		t.Errorf("after 8 %% growth: %+v", report)
 	}
 	s.addLeaves("c", 1)
 	paid := s.endpoint.total()
 	report := s.build(coordinator.Request{})
-	if report.Outcome != coordinator.OutcomeBuilt || report.Levels[0].Reused != 12 {
+	if report.Outcome != api.OutcomeBuilt || report.Levels[0].Reused != 12 {
 		t.Errorf("after 10 %% growth: %+v", report)
 	}
 	// The first 60 of 66 leaves are in the same fives as before: two clusters of level 1 are new, and of level 2 the
@@ -147,7 +148,7 @@ func TestFailedBuildKeepsBaseline(t *testing.T) {
 	s.addLeaves("b", 20)
 	s.endpoint.fail = func(string) error { return queue.Permanent("refused", errors.New("I can't help with that")) }
 	report := s.build(coordinator.Request{})
-	if report.Outcome != coordinator.OutcomeDegraded || len(report.Buried) == 0 {
+	if report.Outcome != api.OutcomeDegraded || len(report.Buried) == 0 {
 		t.Fatalf("%+v", report)
 	}
 	record, err := s.records.Corpora().Load(context.Background(), corpusName)
@@ -176,18 +177,18 @@ func TestRetryFinishesDegraded(t *testing.T) {
 		return nil
 	}
 	report := s.build(coordinator.Request{})
-	if report.Outcome != coordinator.OutcomeDegraded || len(report.Buried) != 1 || report.Buried[0].Cause != "refused" {
+	if report.Outcome != api.OutcomeDegraded || len(report.Buried) != 1 || report.Buried[0].Cause != "refused" {
 		t.Fatalf("%+v", report)
 	}
-	if report := s.build(coordinator.Request{}); report.Outcome != coordinator.OutcomeDegraded {
+	if report := s.build(coordinator.Request{}); report.Outcome != api.OutcomeDegraded {
 		t.Errorf("building again without a change: %+v", report)
 	}
 	s.endpoint.fail = nil
-	if report := s.build(coordinator.Request{Retry: true, RetryCause: "cut_off"}); report.Outcome != coordinator.OutcomeNothingToDo {
+	if report := s.build(coordinator.Request{Retry: true, RetryCause: "cut_off"}); report.Outcome != api.OutcomeNothingToDo {
 		t.Errorf("retry of another cause: %+v", report)
 	}
 	report = s.build(coordinator.Request{Retry: true, RetryCause: "refused"})
-	if report.Outcome != coordinator.OutcomeBuilt || report.Calls != 15 {
+	if report.Outcome != api.OutcomeBuilt || report.Calls != 15 {
 		t.Errorf("retry: %+v", report)
 	}
 	if got := s.endpoint.total(); got != 15 {
@@ -209,13 +210,13 @@ func TestInterrupt(t *testing.T) {
 		return nil
 	}
 	report, err := s.process(&killSwitch{}).run(ctx, coordinator.Request{})
-	if err != nil || report.Outcome != coordinator.OutcomePaused || report.Why != "interrupted" {
+	if err != nil || report.Outcome != api.OutcomePaused || report.Why != "interrupted" {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	s.checkEquation()
 	s.endpoint.hold = nil
 	report = s.build(coordinator.Request{})
-	if report.Outcome != coordinator.OutcomeBuilt {
+	if report.Outcome != api.OutcomeBuilt {
 		t.Fatalf("%+v", report)
 	}
 	if got := s.endpoint.total(); got > 16 {
@@ -231,7 +232,7 @@ func TestChangedSettingsStartAnew(t *testing.T) {
 	first := s.build(coordinator.Request{})
 	s.endpoint.fail, s.recipe = nil, "another"
 	second := s.build(coordinator.Request{})
-	if second.Outcome != coordinator.OutcomeBuilt || second.Build == first.Build {
+	if second.Outcome != api.OutcomeBuilt || second.Build == first.Build {
 		t.Errorf("%+v", second)
 	}
 }
@@ -244,7 +245,7 @@ func TestScopes(t *testing.T) {
 	s.addLeaves("b", 7)
 	s.addLeaves("tiny", 2)
 	s.rule.Scope = tree.ScopeDocument
-	if report := s.build(coordinator.Request{}); report.Outcome != coordinator.OutcomeBuilt {
+	if report := s.build(coordinator.Request{}); report.Outcome != api.OutcomeBuilt {
 		t.Fatalf("%+v", report)
 	}
 	perDocument := map[string]int{}
@@ -266,14 +267,14 @@ func TestScopes(t *testing.T) {
 	paid := s.endpoint.total()
 	s.addLeaves("b", 7) // the same leaves: nothing new, but counted as change
 	s.addLeaves("d", 10)
-	if report := s.build(coordinator.Request{}); report.Calls != 2 || report.Outcome != coordinator.OutcomeBuilt {
+	if report := s.build(coordinator.Request{}); report.Calls != 2 || report.Outcome != api.OutcomeBuilt {
 		t.Errorf("a document more: %+v", report)
 	}
 	if got := s.endpoint.total() - paid; got != 2 {
 		t.Errorf("a document of 10 leaves cost %d calls, want 2", got)
 	}
 	s.rule.Scope = tree.ScopeCorpus
-	if report := s.build(coordinator.Request{}); report.Outcome != coordinator.OutcomeBuilt {
+	if report := s.build(coordinator.Request{}); report.Outcome != api.OutcomeBuilt {
 		t.Fatalf("asked for another scope: %+v", report)
 	}
 	for level := 1; level < 4; level++ {
@@ -292,14 +293,14 @@ func TestTinyCorpora(t *testing.T) {
 			s := newSystem(t)
 			s.addLeaves("a", n)
 			report := s.build(coordinator.Request{})
-			want := coordinator.OutcomeBuilt
+			want := api.OutcomeBuilt
 			if n == 0 {
-				want = coordinator.OutcomeNothingToDo
+				want = api.OutcomeNothingToDo
 			}
 			if report.Outcome != want || (n > 0 && report.StoppedBecause == "") {
 				t.Errorf("%+v", report)
 			}
-			if report := s.build(coordinator.Request{}); report.Outcome != coordinator.OutcomeNothingToDo {
+			if report := s.build(coordinator.Request{}); report.Outcome != api.OutcomeNothingToDo {
 				t.Errorf("again: %+v", report)
 			}
 		})
@@ -325,7 +326,7 @@ func TestDeletedDocument(t *testing.T) {
 	}
 	s.changed(30)
 	report := s.build(coordinator.Request{})
-	if report.Outcome != coordinator.OutcomeBuilt || report.Levels[0].NodesIn != 30 {
+	if report.Outcome != api.OutcomeBuilt || report.Levels[0].NodesIn != 30 {
 		t.Fatalf("%+v", report)
 	}
 	exists := make(map[tree.ID]bool)
@@ -358,7 +359,7 @@ func TestLostPlans(t *testing.T) {
 		return nil
 	}
 	report, err := s.process(&killSwitch{}).run(ctx, coordinator.Request{})
-	if err != nil || report.Outcome != coordinator.OutcomePaused {
+	if err != nil || report.Outcome != api.OutcomePaused {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	if err := s.records.DropPlans(context.Background(), corpusName, report.Build); err != nil {
@@ -366,7 +367,7 @@ func TestLostPlans(t *testing.T) {
 	}
 	s.endpoint.hold = nil
 	report = s.build(coordinator.Request{})
-	if report.Outcome != coordinator.OutcomeBuilt {
+	if report.Outcome != api.OutcomeBuilt {
 		t.Fatalf("%+v", report)
 	}
 	if got := s.endpoint.total(); got > 15+s.slots {
@@ -389,7 +390,7 @@ func TestHeld(t *testing.T) {
 		}
 		return nil
 	}
-	done := make(chan coordinator.Report)
+	done := make(chan api.BuildReport)
 	go func() {
 		report, _ := s.process(&killSwitch{}).run(context.Background(), coordinator.Request{})
 		done <- report
@@ -399,7 +400,7 @@ func TestHeld(t *testing.T) {
 		t.Errorf("a second coordinator: %v", err)
 	}
 	close(leave)
-	if report := <-done; report.Outcome != coordinator.OutcomeBuilt {
+	if report := <-done; report.Outcome != api.OutcomeBuilt {
 		t.Errorf("the first: %+v", report)
 	}
 }

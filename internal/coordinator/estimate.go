@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
 	"github.com/aerie-rag/aerie/internal/store"
@@ -17,55 +18,16 @@ import (
 // Calls.
 type Dry func(ctx context.Context, passages []mapreduce.Child) (tree.Usage, error)
 
-// Estimate says what a build would do and cost. Its JSON is a contract with scripts.
-type Estimate struct {
-	Corpus string          `json:"corpus"`
-	Levels []LevelEstimate `json:"levels"`
-	tree.Usage
-	Cost *Cost `json:"cost"`
-	// Incremental is what a build that grows the tree would do, nil where it can't; Full what one in full would. Levels and the
-	// sums above are of the one that the next build is.
-	Incremental    *EstimateSum `json:"incremental"`
-	Full           *EstimateSum `json:"full"`
-	WouldBuild     bool         `json:"would_build"`
-	Why            string       `json:"why"`
-	StoppedBecause string       `json:"stopped_because"`
-}
-
-// EstimateSum is one way to build.
-type EstimateSum struct {
-	Calls        int   `json:"calls"`
-	Kept         int   `json:"kept"` // summaries that exist
-	Carried      int   `json:"carried"`
-	InputTokens  int   `json:"input_tokens"`
-	OutputTokens int   `json:"output_tokens"`
-	Cost         *Cost `json:"cost"`
-}
-
-// LevelEstimate is one level of an estimate.
-type LevelEstimate struct {
-	Level    int `json:"level"`
-	NodesIn  int `json:"nodes_in"`
-	Clusters int `json:"clusters"`
-	tree.Usage
-	// Carried counts the summaries that get a text of the tree before; they are neither Calls nor Reused.
-	Carried              int `json:"carried"`
-	LargestClusterTokens int `json:"largest_cluster_tokens"`
-	// Estimate is false where the clusters were computed, which is level 1; the vectors of the levels above
-	// don't exist yet.
-	Estimate bool `json:"estimate"`
-}
-
 // Plan computes what a build would do, writes nothing and makes no call. An unfinished build is estimated by its own
 // frozen plan.
-func (c *Coordinator) Plan(ctx context.Context) (Estimate, error) {
+func (c *Coordinator) Plan(ctx context.Context) (api.Estimate, error) {
 	record, leaves, err := c.corpus(ctx)
 	if err != nil {
-		return Estimate{}, err
+		return api.Estimate{}, err
 	}
 	decision := c.cfg.Rule.Decide(record, leaves)
-	e := Estimate{
-		Corpus: c.cfg.Corpus, Levels: []LevelEstimate{},
+	e := api.Estimate{
+		Corpus: c.cfg.Corpus, Levels: []api.LevelEstimate{},
 		WouldBuild: decision.Due || decision.Differs, Why: decision.Why,
 	}
 	if !e.WouldBuild {
@@ -73,7 +35,7 @@ func (c *Coordinator) Plan(ctx context.Context) (Estimate, error) {
 	}
 	plan, err := c.unfinishedPlan(ctx, &e)
 	if err != nil {
-		return Estimate{}, err
+		return api.Estimate{}, err
 	}
 	if plan != nil {
 		err = c.estimateLevels(ctx, plan, &e)
@@ -82,31 +44,31 @@ func (c *Coordinator) Plan(ctx context.Context) (Estimate, error) {
 	}
 	in, err := c.leafRows(ctx)
 	if err != nil {
-		return Estimate{}, err
+		return api.Estimate{}, err
 	}
 	defer in.close()
 	if plan, err = c.wouldBePlan(ctx, in); err != nil {
-		return Estimate{}, err
+		return api.Estimate{}, err
 	}
 	if err := c.estimateLevels(ctx, plan, &e); err != nil {
-		return Estimate{}, err
+		return api.Estimate{}, err
 	}
 	c.sum(&e)
-	e.Full = e.whole()
+	e.Full = whole(&e)
 	if c.inFull(record) == "" {
-		grown := Estimate{Corpus: e.Corpus, Levels: []LevelEstimate{}, WouldBuild: e.WouldBuild, Why: e.Why, Full: e.Full}
+		grown := api.Estimate{Corpus: e.Corpus, Levels: []api.LevelEstimate{}, WouldBuild: e.WouldBuild, Why: e.Why, Full: e.Full}
 		if err := c.estimateGrowth(ctx, record.Generation, in, &grown); err != nil {
-			return Estimate{}, err
+			return api.Estimate{}, err
 		}
 		c.sum(&grown)
-		grown.Incremental = grown.whole()
+		grown.Incremental = whole(&grown)
 		return grown, nil
 	}
 	return e, nil
 }
 
 // sum adds the levels up.
-func (c *Coordinator) sum(e *Estimate) {
+func (c *Coordinator) sum(e *api.Estimate) {
 	e.Usage = tree.Usage{}
 	for _, l := range e.Levels {
 		e.Usage = e.Usage.Add(l.Usage)
@@ -116,8 +78,8 @@ func (c *Coordinator) sum(e *Estimate) {
 	}
 }
 
-func (e *Estimate) whole() *EstimateSum {
-	out := &EstimateSum{Calls: e.Calls, Kept: e.Reused, InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, Cost: e.Cost}
+func whole(e *api.Estimate) *api.EstimateSum {
+	out := &api.EstimateSum{Calls: e.Calls, Kept: e.Reused, InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, Cost: e.Cost}
 	for _, l := range e.Levels {
 		out.Carried += l.Carried
 	}
@@ -125,7 +87,7 @@ func (e *Estimate) whole() *EstimateSum {
 }
 
 // unfinishedPlan returns the plan of level 1 of a build that would be resumed, or nil.
-func (c *Coordinator) unfinishedPlan(ctx context.Context, e *Estimate) (*levels.Plan, error) {
+func (c *Coordinator) unfinishedPlan(ctx context.Context, e *api.Estimate) (*levels.Plan, error) {
 	state, err := c.deps.Builds.Load(ctx, c.cfg.Corpus)
 	if errors.Is(err, levels.ErrNotFound) {
 		return nil, nil
@@ -161,12 +123,12 @@ func (c *Coordinator) wouldBePlan(ctx context.Context, in *rows) (*levels.Plan, 
 
 // estimateLevels fills in level 1 exactly and the levels above by its proportions: each cluster above holds as many
 // tokens as one of level 1 does.
-func (c *Coordinator) estimateLevels(ctx context.Context, plan *levels.Plan, e *Estimate) error {
+func (c *Coordinator) estimateLevels(ctx context.Context, plan *levels.Plan, e *api.Estimate) error {
 	e.StoppedBecause = plan.Stopped
 	if len(plan.Clusters) == 0 {
 		return nil
 	}
-	first := LevelEstimate{Level: 1, NodesIn: plan.NodesIn, Clusters: len(plan.Clusters)}
+	first := api.LevelEstimate{Level: 1, NodesIn: plan.NodesIn, Clusters: len(plan.Clusters)}
 	for _, cl := range plan.Clusters {
 		first.LargestClusterTokens = max(first.LargestClusterTokens, cl.Tokens)
 	}
@@ -189,7 +151,7 @@ func (c *Coordinator) estimateLevels(ctx context.Context, plan *levels.Plan, e *
 		if below.Clusters < c.cfg.MinChunks || clusters < 2 {
 			break
 		}
-		next := LevelEstimate{Level: level, NodesIn: below.Clusters, Clusters: clusters, Estimate: true}
+		next := api.LevelEstimate{Level: level, NodesIn: below.Clusters, Clusters: clusters, Estimate: true}
 		share := float64(clusters) / float64(max(first.Clusters, 1))
 		calls := int(math.Round(share * float64(first.Calls+first.Reused)))
 		if unchanged {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/levels/leveltest"
@@ -31,7 +32,7 @@ func (s *scanned) Each(ctx context.Context, corpus string, f store.Filter, with 
 }
 
 // whole holds that readers see every node of the report, and that every node below the top is in a cluster.
-func (s *system) whole(report coordinator.Report) {
+func (s *system) whole(report api.BuildReport) {
 	s.t.Helper()
 	planned := 0
 	for _, l := range report.Levels {
@@ -83,7 +84,7 @@ func TestA3GCBesideABeginningBuild(t *testing.T) {
 		}
 	}
 	type outcome struct {
-		report coordinator.Report
+		report api.BuildReport
 		err    error
 	}
 	built := make(chan outcome, 1)
@@ -113,7 +114,7 @@ func TestA3GCBesideABeginningBuild(t *testing.T) {
 	if errors.Is(got.err, levels.ErrHeld) {
 		got.report, got.err = s.process(&killSwitch{}).run(t.Context(), coordinator.Request{})
 	}
-	if got.err != nil || got.report.Outcome != coordinator.OutcomeBuilt {
+	if got.err != nil || got.report.Outcome != api.OutcomeBuilt {
 		t.Fatalf("%+v, %v", got.report, got.err)
 	}
 	s.whole(got.report)
@@ -158,7 +159,7 @@ func TestA3MissingNodesAreMadeAgain(t *testing.T) {
 			remove(2, 1)
 		}
 	}})
-	if report.Outcome != coordinator.OutcomeBuilt || deleted != 7 {
+	if report.Outcome != api.OutcomeBuilt || deleted != 7 {
 		t.Fatalf("%d nodes were deleted; %+v", deleted, report)
 	}
 	s.whole(report)
@@ -251,7 +252,7 @@ func TestA12TasksLostFromTheQueue(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	report, err := s.process(&killSwitch{}).run(ctx, coordinator.Request{})
-	if err != nil || report.Outcome != coordinator.OutcomeBuilt {
+	if err != nil || report.Outcome != api.OutcomeBuilt {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	s.whole(report)

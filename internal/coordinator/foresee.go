@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -14,7 +15,7 @@ import (
 // estimateGrowth goes through the levels as a build that grows would. Level 1 is exact. Above, a summary that would be made
 // stands for the time being where the one before it stands, or amid its children, so that the levels are an estimate only as
 // far as new texts move.
-func (c *Coordinator) estimateGrowth(ctx context.Context, generation int, in *rows, e *Estimate) error {
+func (c *Coordinator) estimateGrowth(ctx context.Context, generation int, in *rows, e *api.Estimate) error {
 	p, err := c.readPast(ctx, generation, c.cfg.Stale)
 	if err != nil {
 		return err
@@ -49,8 +50,8 @@ func (c *Coordinator) estimateGrowth(ctx context.Context, generation int, in *ro
 }
 
 // estimateLevel says what a plan needs: exactly for level 1, and above by what level 1 needs for a token.
-func (c *Coordinator) estimateLevel(ctx context.Context, p *past, plan *levels.Plan, below []LevelEstimate) (LevelEstimate, error) {
-	out := LevelEstimate{Level: plan.Level, NodesIn: plan.NodesIn, Clusters: len(plan.Clusters), Estimate: plan.Level > 1}
+func (c *Coordinator) estimateLevel(ctx context.Context, p *past, plan *levels.Plan, below []api.LevelEstimate) (api.LevelEstimate, error) {
+	out := api.LevelEstimate{Level: plan.Level, NodesIn: plan.NodesIn, Clusters: len(plan.Clusters), Estimate: plan.Level > 1}
 	var rest []levels.Cluster
 	for _, cl := range plan.Clusters {
 		out.LargestClusterTokens = max(out.LargestClusterTokens, cl.Tokens)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/clustering"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
@@ -190,7 +191,7 @@ func (s *system) checkTree() error {
 }
 
 // plan is what a build would do.
-func (s *system) plan() coordinator.Estimate {
+func (s *system) plan() api.Estimate {
 	s.t.Helper()
 	c, err := coordinator.New(coordinator.Config{
 		Corpus: corpusName, Rule: s.rule, MinChunks: 4, Recipe: s.recipe, Holder: "plan", Incremental: true, Stale: s.stale, Clustering: *s.grow,
@@ -210,7 +211,7 @@ func (s *system) plan() coordinator.Estimate {
 	return estimate
 }
 
-func (s *system) mustGrow(req coordinator.Request) coordinator.Report {
+func (s *system) mustGrow(req coordinator.Request) api.BuildReport {
 	s.t.Helper()
 	report := s.build(req)
 	if err := s.checkTree(); err != nil {

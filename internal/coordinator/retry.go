@@ -4,28 +4,29 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/queue"
 )
 
 // retry takes buried tasks back and lets the build go on with them. A tree that was published without its buried tasks is built
 // again: its plan has the same clusters, and what was made is there, so that only what was buried is asked for, and what stands on it.
-func (r *run) retry(record *levels.Corpus, d levels.Decision) (Report, error) {
+func (r *run) retry(record *levels.Corpus, d levels.Decision) (api.BuildReport, error) {
 	cause := r.req.RetryCause
 	switch {
 	case r.state != nil && r.state.Status == levels.Built && r.buriedFor(cause):
 		if r.state.Config != r.configDigest() {
-			return Report{}, (&BuiltOtherwiseError{Corpus: r.cfg.Corpus, Generation: r.state.Generation, Changes: Changes(r.state.Settings, r.cfg.Settings)})
+			return api.BuildReport{}, (&BuiltOtherwiseError{Corpus: r.cfg.Corpus, Generation: r.state.Generation, Changes: Changes(r.state.Settings, r.cfg.Settings)})
 		}
 		return r.start(record, r.req, d)
 	case r.state == nil || !r.state.Resumable():
 		return r.nothingToDo(record, "no build of this corpus has buried tasks"), nil
 	case r.state.Config != r.configDigest():
-		return Report{}, r.otherSettings()
+		return api.BuildReport{}, r.otherSettings()
 	}
 	buried, err := r.deps.Queue.Dead(r.ctx, r.cfg.Corpus, r.state.Build)
 	if err != nil {
-		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+		return api.BuildReport{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
 	var tasks []queue.Task
 	var positions []int
@@ -45,24 +46,24 @@ func (r *run) retry(record *levels.Corpus, d levels.Decision) (Report, error) {
 	}
 	// The dead first: when this is cut short, the reconciliation at the next start clears the marks.
 	if err := r.fenced(r.ctx, func(ctx context.Context) error { return r.deps.Queue.Exhume(ctx, tasks) }); err != nil {
-		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+		return api.BuildReport{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
 	for _, t := range tasks {
 		if err := r.deps.Journal.Forget(r.ctx, t.Build, t.ID); err != nil {
-			return Report{}, fmt.Errorf("coordinator: task %s: %w", t.ID, err)
+			return api.BuildReport{}, fmt.Errorf("coordinator: task %s: %w", t.ID, err)
 		}
 	}
 	if err := r.deps.Barrier.Clear(r.ctx, r.of(level), positions); err != nil {
-		return Report{}, fmt.Errorf("coordinator: level %d: %w", level, err)
+		return api.BuildReport{}, fmt.Errorf("coordinator: level %d: %w", level, err)
 	}
 	if err := r.deps.Builds.RequestStop(r.ctx, r.cfg.Corpus, r.state.Build, levels.Stop{}); err != nil {
-		return Report{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
+		return api.BuildReport{}, fmt.Errorf("coordinator: build %s: %w", r.state.Build, err)
 	}
 	if _, err := r.readBuried(level); err != nil {
-		return Report{}, err
+		return api.BuildReport{}, err
 	}
 	if _, err := r.step(levels.Reopened{Level: level}); err != nil {
-		return Report{}, err
+		return api.BuildReport{}, err
 	}
 	r.say("%d buried tasks of level %d run again", len(tasks), level)
 	return r.drive()

@@ -5,19 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/store"
 )
-
-// Rolled says what a rollback did. Its JSON is a contract with scripts.
-type Rolled struct {
-	Corpus     string `json:"corpus"`
-	Generation int    `json:"generation"` // that readers see now
-	From       int    `json:"from"`       // that they saw before
-	Summaries  int    `json:"summaries"`  // of the tree that they see now
-	// Cancelled is the unfinished build that has lost its ground; "" if there was none.
-	Cancelled string `json:"cancelled,omitempty"`
-}
 
 // NoWayError says that there is no tree to go to.
 type NoWayError struct {
@@ -39,8 +30,8 @@ func (e *NoWayError) Error() string {
 	return fmt.Sprintf("of corpus %s no tree before generation %d is kept", e.Corpus, e.Generation)
 }
 
-// Hint says which commands work.
-func (e *NoWayError) Hint() string {
+// Remedy says which commands work.
+func (e *NoWayError) Remedy() string {
 	switch {
 	case e.Generation == 0:
 		return "aerie build makes it"
@@ -55,20 +46,20 @@ func (e *NoWayError) Hint() string {
 // Rollback lets readers see the tree before the one that they see or, with forward, takes that back: in one step, without a call.
 // An unfinished build is cancelled, since it grows from the tree that is left. The error is levels.ErrHeld if a build runs, and a
 // *NoWayError if there is nothing to go to.
-func (c *Coordinator) Rollback(ctx context.Context, forward bool) (Rolled, error) {
+func (c *Coordinator) Rollback(ctx context.Context, forward bool) (api.Rolled, error) {
 	if c.deps.Queue == nil {
-		return Rolled{}, fmt.Errorf("coordinator: corpus %s: %w: it has the queue", c.cfg.Corpus, levels.ErrHeld)
+		return api.Rolled{}, fmt.Errorf("coordinator: corpus %s: %w: it has the queue", c.cfg.Corpus, levels.ErrHeld)
 	}
 	r, err := c.acquire(ctx)
 	if err != nil {
-		return Rolled{}, err
+		return api.Rolled{}, err
 	}
 	defer r.release()
 	record, _, err := c.corpus(r.ctx)
 	if err != nil {
-		return Rolled{}, err
+		return api.Rolled{}, err
 	}
-	out := Rolled{Corpus: c.cfg.Corpus, From: record.Generation}
+	out := api.Rolled{Corpus: c.cfg.Corpus, From: record.Generation}
 	to, other := record.Before, record.Undone
 	if forward {
 		to, other = other, to

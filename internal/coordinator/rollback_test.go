@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/store"
@@ -17,7 +18,7 @@ import (
 )
 
 // roll rolls back or forward in a process that a switch may kill.
-func (s *system) roll(kill *killSwitch, forward bool) (coordinator.Rolled, error) {
+func (s *system) roll(kill *killSwitch, forward bool) (api.Rolled, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -90,7 +91,7 @@ func TestRollback(t *testing.T) {
 			t.Errorf("%+v, %v", d, err)
 		}
 		var none *coordinator.NoWayError
-		if _, err := s.roll(&killSwitch{}, false); !errors.As(err, &none) || !strings.Contains(none.Hint(), "--forward") {
+		if _, err := s.roll(&killSwitch{}, false); !errors.As(err, &none) || !strings.Contains(none.Remedy(), "--forward") {
 			t.Errorf("a second rollback: %v", err)
 		}
 		if rolled, err := s.roll(&killSwitch{}, true); err != nil || rolled.Generation != 2 {
@@ -105,7 +106,7 @@ func TestRollback(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := s.mustGrow(coordinator.Request{Force: true})
-	if report.Outcome != coordinator.OutcomeBuilt || report.Generation != 3 || report.Calls != 0 || s.endpoint.total() != paid {
+	if report.Outcome != api.OutcomeBuilt || report.Generation != 3 || report.Calls != 0 || s.endpoint.total() != paid {
 		t.Errorf("%+v; %d calls, want %d", report, s.endpoint.total(), paid)
 	}
 	if diff := cmp.Diff(second, s.seenSummaries()); diff != "" {

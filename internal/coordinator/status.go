@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -25,86 +26,27 @@ type StatusDeps struct {
 	Served   bool
 }
 
-// Status is one corpus for one screen. Its JSON is a contract with scripts.
-type Status struct {
-	Corpus         string   `json:"corpus"`
-	Documents      int      `json:"documents"`
-	Leaves         int      `json:"leaves"`
-	Summaries      int      `json:"summaries"`
-	Embedder       string   `json:"embedder"`
-	Width          int      `json:"width"` // of its vectors; 0 before the first
-	Generation     int      `json:"generation"`
-	BaselineLeaves *int     `json:"baseline_leaves"`
-	Growth         *float64 `json:"growth"`
-	Threshold      float64  `json:"threshold"`
-	NextBuild      string   `json:"next_build"`
-	// Unseen is the share of leaf tokens that summaries haven't seen, of the level that has seen least; Advice says why a build in
-	// full would do good, "" if nothing speaks for one.
-	Unseen         float64 `json:"unseen"`
-	Advice         string  `json:"advice,omitempty"`
-	StoppedBecause string  `json:"stopped_because"`
-	// SettingsChanged are the keys whose values differ from those that the unfinished build, or else the tree, was made with.
-	SettingsChanged []string     `json:"settings_changed"`
-	SettingsAdvice  string       `json:"settings_advice"` // one sentence: what differs, and which commands work; "" if nothing does
-	Build           *BuildStatus `json:"build"`
-}
-
-// BuildStatus is the newest build of a corpus.
-type BuildStatus struct {
-	Build        string        `json:"build"`
-	State        levels.Status `json:"state"`
-	Why          string        `json:"why"`
-	Doing        string        `json:"doing"`
-	Alive        bool          `json:"alive"` // a process has reported within the last seconds
-	WaitingFor   []string      `json:"waiting_for"`
-	Levels       []LevelStatus `json:"levels"`
-	Calls        int           `json:"calls"`
-	Reused       int           `json:"reused"`
-	InputTokens  int           `json:"input_tokens"`
-	OutputTokens int           `json:"output_tokens"`
-	Started      time.Time     `json:"started"`
-	Updated      time.Time     `json:"updated"`
-	Buried       []BuriedGroup `json:"buried"`
-}
-
-// LevelStatus counts the tasks of a level: Expected = Done + Queued + Running + Buried.
-type LevelStatus struct {
-	Level    int `json:"level"`
-	Expected int `json:"expected"`
-	Done     int `json:"done"`
-	Queued   int `json:"queued"`
-	Running  int `json:"running"`
-	Buried   int `json:"buried"`
-}
-
-// BuriedGroup is the buried tasks of one cause, with one example.
-type BuriedGroup struct {
-	Cause   string        `json:"cause"`
-	Count   int           `json:"count"`
-	Example levels.Burial `json:"example"`
-}
-
 // reportedWithin is how fresh a progress report must be for its process to count as alive; reports come every second.
 const reportedWithin = 10 * time.Second
 
 // ReadStatus reads the status of one corpus.
-func ReadStatus(ctx context.Context, deps StatusDeps, corpus string, rule levels.Rule, now time.Time) (Status, error) {
+func ReadStatus(ctx context.Context, deps StatusDeps, corpus string, rule levels.Rule, now time.Time) (api.CorpusStatus, error) {
 	record, err := deps.Corpora.Load(ctx, corpus)
 	if err != nil {
-		return Status{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+		return api.CorpusStatus{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
 	}
-	s := Status{
+	s := api.CorpusStatus{
 		Corpus: corpus, Generation: record.Generation, Threshold: rule.Threshold, Embedder: record.Embedder, Width: record.Width,
 		StoppedBecause: record.StoppedBecause, Unseen: record.Unseen, Advice: levels.Advice(record),
 	}
 	if s.Leaves, err = deps.Store.Count(ctx, corpus, store.Leaves().VisibleAt(record.Generation)); err != nil {
-		return Status{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+		return api.CorpusStatus{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
 	}
 	if s.Summaries, err = deps.Store.Count(ctx, corpus, store.Summaries().VisibleAt(record.Generation)); err != nil {
-		return Status{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+		return api.CorpusStatus{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
 	}
 	if err := deps.Store.Documents(ctx, corpus, "", func(store.Document) error { s.Documents++; return nil }); err != nil {
-		return Status{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+		return api.CorpusStatus{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
 	}
 	if record.Baseline != nil {
 		s.BaselineLeaves = &record.Baseline.Leaves
@@ -119,13 +61,13 @@ func ReadStatus(ctx context.Context, deps StatusDeps, corpus string, rule levels
 	}
 	s.Build, err = readBuild(ctx, deps, corpus, now)
 	if err == nil {
-		err = s.compareSettings(ctx, deps, record)
+		err = compareSettings(ctx, &s, deps, record)
 	}
 	return s, err
 }
 
 // compareSettings tells which settings differ from those of the unfinished build or, if there is none, of the tree.
-func (s *Status) compareSettings(ctx context.Context, deps StatusDeps, record *levels.Corpus) error {
+func compareSettings(ctx context.Context, s *api.CorpusStatus, deps StatusDeps, record *levels.Corpus) error {
 	s.SettingsChanged = []string{}
 	state, err := deps.Builds.Load(ctx, s.Corpus)
 	switch {
@@ -158,11 +100,11 @@ func differs(state *levels.State, deps StatusDeps) *SettingsError {
 }
 
 // ReadBuild reads the status of the newest build of a corpus; nil if there was none.
-func ReadBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Time) (*BuildStatus, error) {
+func ReadBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Time) (*api.BuildStatus, error) {
 	return readBuild(ctx, deps, corpus, now)
 }
 
-func readBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Time) (*BuildStatus, error) {
+func readBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Time) (*api.BuildStatus, error) {
 	state, err := deps.Builds.Load(ctx, corpus)
 	if errors.Is(err, levels.ErrNotFound) {
 		return nil, nil
@@ -170,8 +112,8 @@ func readBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Tim
 	if err != nil {
 		return nil, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
 	}
-	b := &BuildStatus{
-		Build: state.Build, State: state.Status, Why: state.Why, WaitingFor: []string{}, Levels: []LevelStatus{},
+	b := &api.BuildStatus{
+		Build: state.Build, State: state.Status, Why: state.Why, WaitingFor: []string{}, Levels: []api.LevelStatus{},
 		Started: state.Started, Updated: state.Updated, Buried: groupBuried(state),
 	}
 	progress, err := deps.Builds.Progress(ctx, corpus)
@@ -196,7 +138,7 @@ func readBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Tim
 		b.WaitingFor = append(b.WaitingFor, "no process is working on it; "+advice)
 	}
 	for _, l := range state.Levels {
-		level := LevelStatus{Level: l.Level, Expected: l.Total, Done: l.Done, Buried: l.Dead}
+		level := api.LevelStatus{Level: l.Level, Expected: l.Total, Done: l.Done, Buried: l.Dead}
 		usage := l.Usage
 		if l.Phase == levels.Open || l.Phase == levels.Publishing {
 			// The record is as old as the last transition; the barrier knows better.
@@ -226,13 +168,13 @@ func readBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Tim
 	return b, nil
 }
 
-func groupBuried(state *levels.State) []BuriedGroup {
-	groups := []BuriedGroup{}
+func groupBuried(state *levels.State) []api.BuriedGroup {
+	groups := []api.BuriedGroup{}
 	at := make(map[string]int)
 	for _, burial := range state.Buried {
 		if _, ok := at[burial.Cause]; !ok {
 			at[burial.Cause] = len(groups)
-			groups = append(groups, BuriedGroup{Cause: burial.Cause, Count: state.BuriedCount[burial.Cause], Example: burial})
+			groups = append(groups, api.BuriedGroup{Cause: burial.Cause, Count: state.BuriedCount[burial.Cause], Example: burial})
 		}
 	}
 	sort.SliceStable(groups, func(i, j int) bool { return groups[i].Count > groups[j].Count })
@@ -240,7 +182,7 @@ func groupBuried(state *levels.State) []BuriedGroup {
 }
 
 // unattended says that nobody takes the tasks of a build, and since when; "" if somebody does, or may at any moment.
-func unattended(state *levels.State, b *BuildStatus, members []levels.Member, now time.Time) string {
+func unattended(state *levels.State, b *api.BuildStatus, members []levels.Member, now time.Time) string {
 	if !b.Alive || len(b.Levels) == 0 || state.Levels[len(state.Levels)-1].Phase != levels.Open {
 		return ""
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/clustering"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/journal"
@@ -224,7 +225,7 @@ func (s *system) process(kill *killSwitch) *process { return &process{system: s,
 var holders atomic.Int64
 
 // run builds until the build rests or the process is killed.
-func (p *process) run(ctx context.Context, req coordinator.Request) (coordinator.Report, error) {
+func (p *process) run(ctx context.Context, req coordinator.Request) (api.BuildReport, error) {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -278,7 +279,7 @@ func (p *process) run(ctx context.Context, req coordinator.Request) (coordinator
 }
 
 // build runs an undisturbed process.
-func (s *system) build(req coordinator.Request) coordinator.Report {
+func (s *system) build(req coordinator.Request) api.BuildReport {
 	s.t.Helper()
 	report, err := s.process(&killSwitch{}).run(context.Background(), req)
 	if err != nil {

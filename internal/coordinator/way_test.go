@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/queue/queuetest"
@@ -32,7 +33,7 @@ func paused(t *testing.T) (*system, tree.Level) {
 		return nil
 	}
 	report, err := s.process(&killSwitch{}).run(ctx, coordinator.Request{Began: func(id string) { level.Build = id }})
-	if err != nil || report.Outcome != coordinator.OutcomePaused {
+	if err != nil || report.Outcome != api.OutcomePaused {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	s.endpoint.hold = nil
@@ -80,7 +81,7 @@ func TestRestingBuildMakesWay(t *testing.T) {
 	defer interrupt()
 	s.endpoint.hold = func(context.Context) error { interrupt(); return nil }
 	report, err := s.process(&killSwitch{}).run(ctx, coordinator.Request{})
-	if err != nil || report.Outcome != coordinator.OutcomePaused {
+	if err != nil || report.Outcome != api.OutcomePaused {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	if got := s.queued(level); got != 0 {
@@ -91,7 +92,7 @@ func TestRestingBuildMakesWay(t *testing.T) {
 	}
 	s.endpoint.hold = nil
 	before := s.endpoint.total()
-	if report = s.build(coordinator.Request{}); report.Outcome != coordinator.OutcomeBuilt {
+	if report = s.build(coordinator.Request{}); report.Outcome != api.OutcomeBuilt {
 		t.Fatalf("%+v", report)
 	}
 	if got := s.endpoint.total(); got > 15+s.slots {
@@ -112,7 +113,7 @@ func TestCancelledBuildLeavesNoTask(t *testing.T) {
 		return nil
 	}
 	report, err := s.process(&killSwitch{}).run(context.Background(), coordinator.Request{Began: func(id string) { build = id }})
-	if err != nil || report.Outcome != coordinator.OutcomeCancelled {
+	if err != nil || report.Outcome != api.OutcomeCancelled {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	if got := s.queued(tree.Level{Corpus: corpusName, Build: build, Level: 1}); got != 0 {

@@ -28,5 +28,5 @@
 // # One model to a corpus
 //
 // The first vector pins the embedder's name and the width in the corpus record. Vectors of another name or width are refused
-// before anything is written. See [Given] for vectors that the caller brings.
+// before anything is written. See [levels.Given] for vectors that the caller brings.
 package ingest

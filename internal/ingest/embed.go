@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/llm"
 )
@@ -29,7 +30,7 @@ func (r *run) embed(ctx context.Context, in <-chan []leaf, write chan<- event) e
 			continue
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, ErrPinned):
+		case errors.Is(err, api.ErrPinned):
 			return err
 		}
 		write <- event{lost: leaves, cause: err}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/store"
@@ -30,10 +31,10 @@ func TestAFailingBatch(t *testing.T) {
 		return nil
 	}
 	report := w.ingest(".")
-	if diff := cmp.Diff(Documents{Added: 2, Failed: 1}, report.Documents); diff != "" {
+	if diff := cmp.Diff(api.DocumentCounts{Added: 2, Failed: 1}, report.Documents); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Leaves{Added: 5, Total: 5}, report.Leaves); diff != "" {
+	if diff := cmp.Diff(api.LeafCounts{Added: 5, Total: 5}, report.Leaves); diff != "" {
 		t.Error(diff)
 	}
 	if len(report.Errors) != 1 || report.Errors[0].Source != w.path("b.md") || !strings.Contains(report.Errors[0].Error, `document "b.md" lacks 1 of its 2 leaves, ingest it again: `) || !strings.Contains(report.Errors[0].Error, down.Error()) {
@@ -42,7 +43,7 @@ func TestAFailingBatch(t *testing.T) {
 	w.model.fail = nil
 	w.model.paid()
 	report = w.ingest(".")
-	if diff := cmp.Diff(Documents{Changed: 1, Unchanged: 2}, report.Documents); diff != "" {
+	if diff := cmp.Diff(api.DocumentCounts{Changed: 1, Unchanged: 2}, report.Documents); diff != "" {
 		t.Error(diff)
 	}
 	if paid := w.model.paid(); paid != 1 || report.Leaves.Total != 6 || len(report.Errors) != 0 {
@@ -62,7 +63,7 @@ func TestARefusedPassage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Documents{Added: 1, Failed: 1}, report.Documents); diff != "" {
+	if diff := cmp.Diff(api.DocumentCounts{Added: 1, Failed: 1}, report.Documents); diff != "" {
 		t.Error(diff)
 	}
 	if report.Leaves.Total != 3 || len(report.Errors) != 1 || !strings.Contains(report.Errors[0].Error, `"b.md" lacks 1 of its 2 leaves, ingest it again: too odd`) {
@@ -103,11 +104,11 @@ func TestAFailedDocumentKeepsItsOldLeaves(t *testing.T) {
 		}
 		return nil
 	}
-	if diff := cmp.Diff(Leaves{Added: 1, Total: 3}, w.ingest("a.md").Leaves); diff != "" {
+	if diff := cmp.Diff(api.LeafCounts{Added: 1, Total: 3}, w.ingest("a.md").Leaves); diff != "" {
 		t.Error(diff)
 	}
 	w.model.fail = nil
-	if diff := cmp.Diff(Leaves{Added: 1, Removed: 2, Total: 2}, w.ingest("a.md").Leaves); diff != "" {
+	if diff := cmp.Diff(api.LeafCounts{Added: 1, Removed: 2, Total: 2}, w.ingest("a.md").Leaves); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -341,7 +342,7 @@ func TestANodeThatTheStoreRefuses(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.md": sentences(0, 4), "b.md": sentences(100, 4)})
 	w.nodes = refusing{w.nodes, "number 102 "}
 	report := w.ingest(".")
-	if diff := cmp.Diff(Documents{Added: 1, Failed: 1}, report.Documents); diff != "" {
+	if diff := cmp.Diff(api.DocumentCounts{Added: 1, Failed: 1}, report.Documents); diff != "" {
 		t.Error(diff)
 	}
 	if report.Leaves.Added != 3 || len(w.leaves()) != 3 || len(report.Errors) != 1 || !strings.Contains(report.Errors[0].Error, "read-only disk") {

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/levels/leveltest"
 	"github.com/aerie-rag/aerie/internal/store"
@@ -128,7 +129,7 @@ func (w *world) ingester() *Ingester {
 }
 
 // ingest reads the named files and folders, which must succeed.
-func (w *world) ingest(names ...string) Report {
+func (w *world) ingest(names ...string) api.IngestReport {
 	w.t.Helper()
 	report, err := w.try(context.Background(), Request{}, names...)
 	if err != nil {
@@ -137,7 +138,7 @@ func (w *world) ingest(names ...string) Report {
 	return report
 }
 
-func (w *world) try(ctx context.Context, req Request, names ...string) (Report, error) {
+func (w *world) try(ctx context.Context, req Request, names ...string) (api.IngestReport, error) {
 	w.t.Helper()
 	req.Corpus = "c"
 	for _, name := range names {

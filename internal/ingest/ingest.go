@@ -6,19 +6,12 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
-)
-
-// Errors, wrapped with the corpus.
-var (
-	// ErrPinned: the corpus holds vectors of another model or width.
-	ErrPinned = errors.New("another embedder")
-	// ErrUnknown: no such document or corpus.
-	ErrUnknown = errors.New("unknown")
 )
 
 // Config says how to ingest. The zero value of a field is its default unless it says otherwise.
@@ -112,7 +105,7 @@ func New(cfg Config, nodes store.Store, corpora levels.Corpora, embedder llm.Emb
 //
 // An error says what stopped the ingest as a whole; the report then tells what was done before, and running it
 // again goes on from there. With a cancelled context it is ctx.Err().
-func (in *Ingester) Ingest(ctx context.Context, req Request) (Report, error) {
+func (in *Ingester) Ingest(ctx context.Context, req Request) (api.IngestReport, error) {
 	r, err := in.start(ctx, req)
 	if err != nil {
 		return r.report.finished(), err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -21,9 +22,9 @@ func TestIngestAdds(t *testing.T) {
 		"docs/rows.jsonl": rows(row{"id": "r1", "text": "One row.", "author": "Ann", "year": 1999, "tags": []string{"x"}}, row{"id": "r2", "document_id": "d", "text": "Another."}, row{"id": "r3", "document_id": "d", "text": " "}),
 	})
 	report := w.ingest("docs")
-	want := Report{
-		Corpus: "c", Documents: Documents{Added: 4}, Leaves: Leaves{Added: 6, Total: 6},
-		Skipped: map[string]int{corpus.SkipBlank: 2, corpus.SkipExtension: 1}, Errors: []corpus.Problem{},
+	want := api.IngestReport{
+		Corpus: "c", Documents: api.DocumentCounts{Added: 4}, Leaves: api.LeafCounts{Added: 6, Total: 6},
+		Skipped: map[string]int{corpus.SkipBlank: 2, corpus.SkipExtension: 1}, Errors: []api.InputError{},
 	}
 	if diff := cmp.Diff(want, report); diff != "" {
 		t.Error(diff)
@@ -68,10 +69,10 @@ func TestIngestAgainDoesNothing(t *testing.T) {
 	w.model.paid()
 	grown := w.grown(func() {
 		report := w.ingest("docs")
-		if diff := cmp.Diff(Documents{Unchanged: 2}, report.Documents); diff != "" {
+		if diff := cmp.Diff(api.DocumentCounts{Unchanged: 2}, report.Documents); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff(Leaves{Total: 4}, report.Leaves); diff != "" {
+		if diff := cmp.Diff(api.LeafCounts{Total: 4}, report.Leaves); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -83,16 +84,16 @@ func TestIngestAgainDoesNothing(t *testing.T) {
 func TestIngestReplacesWhatChanged(t *testing.T) {
 	for _, test := range []struct {
 		name, now string
-		report    Documents
-		leaves    Leaves
+		report    api.DocumentCounts
+		leaves    api.LeafCounts
 		paid      int
 		grown     int
 	}{
-		{"edited", sentences(0, 2) + "A wholly new sentence stands here, as long. And one more of that kind, too. " + sentences(4, 4), Documents{Changed: 1}, Leaves{1, 1, 4}, 1, 1},
-		{"longer", sentences(0, 12), Documents{Changed: 1}, Leaves{2, 0, 6}, 2, 2},
-		{"shorter", sentences(0, 4), Documents{Changed: 1}, Leaves{0, 2, 2}, 0, 2},
-		{"other", sentences(50, 6), Documents{Changed: 1}, Leaves{3, 4, 3}, 3, 4},
-		{"blank", "\n", Documents{Removed: 1}, Leaves{0, 4, 0}, 0, 4},
+		{"edited", sentences(0, 2) + "A wholly new sentence stands here, as long. And one more of that kind, too. " + sentences(4, 4), api.DocumentCounts{Changed: 1}, api.LeafCounts{Added: 1, Removed: 1, Total: 4}, 1, 1},
+		{"longer", sentences(0, 12), api.DocumentCounts{Changed: 1}, api.LeafCounts{Added: 2, Removed: 0, Total: 6}, 2, 2},
+		{"shorter", sentences(0, 4), api.DocumentCounts{Changed: 1}, api.LeafCounts{Added: 0, Removed: 2, Total: 2}, 0, 2},
+		{"other", sentences(50, 6), api.DocumentCounts{Changed: 1}, api.LeafCounts{Added: 3, Removed: 4, Total: 3}, 3, 4},
+		{"blank", "\n", api.DocumentCounts{Removed: 1}, api.LeafCounts{Added: 0, Removed: 4, Total: 0}, 0, 4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, map[string]string{"a.md": sentences(0, 8)})
@@ -138,7 +139,7 @@ func TestRowsOfADocumentAreScattered(t *testing.T) {
 	}
 	w := newWorld(t, map[string]string{"r.jsonl": rows(first...)})
 	w.cfg.EmbedItems, w.cfg.PutItems = 64, 512
-	if diff := cmp.Diff(Leaves{Added: 1200, Total: 1200}, w.ingest("r.jsonl").Leaves); diff != "" {
+	if diff := cmp.Diff(api.LeafCounts{Added: 1200, Total: 1200}, w.ingest("r.jsonl").Leaves); diff != "" {
 		t.Error(diff)
 	}
 	w.model.paid()
@@ -146,10 +147,10 @@ func TestRowsOfADocumentAreScattered(t *testing.T) {
 	w.write("r.jsonl", rows(second...))
 	grown := w.grown(func() {
 		report := w.ingest("r.jsonl")
-		if diff := cmp.Diff(Leaves{Removed: 300, Total: 900}, report.Leaves); diff != "" {
+		if diff := cmp.Diff(api.LeafCounts{Removed: 300, Total: 900}, report.Leaves); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff(Documents{Changed: 1, Unchanged: 1}, report.Documents); diff != "" {
+		if diff := cmp.Diff(api.DocumentCounts{Changed: 1, Unchanged: 1}, report.Documents); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -166,8 +167,8 @@ func TestBadRowsAreReported(t *testing.T) {
 	w.write("r.jsonl", rows(good[0])+`{"id":"a1","document_id":"a","text":5}`+"\n{broken\n"+rows(good[2], row{"id": "b", "text": "B again."}, row{"id": "c", "text": "C."},
 		row{"id": "d0", "document_id": "d", "chunk_index": 3, "text": "D."}, row{"id": "d1", "document_id": "d", "chunk_index": 3, "text": "D too."}))
 	report := w.ingest("r.jsonl")
-	want := []corpus.Problem{
-		{Source: w.path("r.jsonl"), Line: 2, Error: `key "text" is not a string`, Document: "a"},
+	want := []api.InputError{
+		{Source: w.path("r.jsonl"), Line: 2, Error: `key "text" is not a string`},
 		{Source: w.path("r.jsonl"), Line: 3, Error: `broken JSON: unexpected 'b' at byte 2`},
 		{Source: w.path("r.jsonl"), Line: 5, Error: `id "b" stands already in ` + w.path("r.jsonl") + " line 4"},
 		{Source: w.path("r.jsonl"), Line: 8, Error: `document "d" has chunk_index 3 already, in line 7`},
@@ -175,7 +176,7 @@ func TestBadRowsAreReported(t *testing.T) {
 	if diff := cmp.Diff(want, report.Errors); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Documents{Added: 1, Unchanged: 1, Failed: 2}, report.Documents); diff != "" {
+	if diff := cmp.Diff(api.DocumentCounts{Added: 1, Unchanged: 1, Failed: 2}, report.Documents); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"a#0 A zero.", "a#1 A one.", "b#0 B.", "c#0 C.", "d#3 D."}, w.texts()); diff != "" {
@@ -204,7 +205,7 @@ func TestRemovalWhileABuildIsOpen(t *testing.T) {
 	w.model.paid()
 	w.open = true
 	w.write("a.md", sentences(0, 4))
-	if diff := cmp.Diff(Leaves{Removed: 2, Total: 2}, w.ingest("a.md").Leaves); diff != "" {
+	if diff := cmp.Diff(api.LeafCounts{Removed: 2, Total: 2}, w.ingest("a.md").Leaves); diff != "" {
 		t.Error(diff)
 	}
 	hidden := 0
@@ -226,16 +227,16 @@ func TestRemovalWhileABuildIsOpen(t *testing.T) {
 		t.Errorf("%d leaves are hidden, want 2", hidden)
 	}
 	// A second time there is nothing left to remove.
-	if diff := cmp.Diff(Documents{Unchanged: 1}, w.ingest("a.md").Documents); diff != "" {
+	if diff := cmp.Diff(api.DocumentCounts{Unchanged: 1}, w.ingest("a.md").Documents); diff != "" {
 		t.Error(diff)
 	}
 	w.write("a.md", sentences(0, 8))
 	grown := w.grown(func() {
 		report := w.ingest("a.md")
-		if diff := cmp.Diff(Leaves{Added: 2, Total: 4}, report.Leaves); diff != "" {
+		if diff := cmp.Diff(api.LeafCounts{Added: 2, Total: 4}, report.Leaves); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff(Documents{Changed: 1}, report.Documents); diff != "" {
+		if diff := cmp.Diff(api.DocumentCounts{Changed: 1}, report.Documents); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -255,10 +256,10 @@ func TestChangedMetadataIsWrittenWithoutEmbedding(t *testing.T) {
 	w.write("r.jsonl", rows(row{"id": "a", "text": "A.", "k": "new"}, row{"id": "b", "text": "B.", "k": "same"}))
 	grown := w.grown(func() {
 		report := w.ingest("r.jsonl")
-		if diff := cmp.Diff(Documents{Changed: 1, Unchanged: 1}, report.Documents); diff != "" {
+		if diff := cmp.Diff(api.DocumentCounts{Changed: 1, Unchanged: 1}, report.Documents); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff(Leaves{Total: 2}, report.Leaves); diff != "" {
+		if diff := cmp.Diff(api.LeafCounts{Total: 2}, report.Leaves); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -278,7 +279,7 @@ func TestUnreadableFilesAreCountedAndTheirOldLeavesKept(t *testing.T) {
 	w.write("c.txt", "NUL \x00")
 	w.write("d.md.gz", "not gzip")
 	report := w.ingest(".")
-	if diff := cmp.Diff(Documents{Unchanged: 1, Failed: 3}, report.Documents); diff != "" {
+	if diff := cmp.Diff(api.DocumentCounts{Unchanged: 1, Failed: 3}, report.Documents); diff != "" {
 		t.Error(diff)
 	}
 	if report.ErrorCount != 3 || report.Leaves.Total != 3 {
@@ -315,7 +316,7 @@ func TestPrune(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Documents{Added: 1, Removed: 1, Failed: 1}, report.Documents); diff != "" {
+	if diff := cmp.Diff(api.DocumentCounts{Added: 1, Removed: 1, Failed: 1}, report.Documents); diff != "" {
 		t.Error(diff)
 	}
 	want := []string{"docs/a.md#0 A.", "docs/d.md#0 D.", "docs/row#0 Row.", "docs2/c.md#0 C.", "top.md#0 Top."}

@@ -8,17 +8,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/store"
 )
 
 // nearestIDs is the number of ids that are suggested for one that doesn't exist.
 const nearestIDs = 3
 
-// unknownError is an ErrUnknown with a sentence of its own.
+// unknownError is an api.ErrUnknown with a sentence of its own.
 type unknownError struct{ text string }
 
 func (e *unknownError) Error() string        { return e.text }
-func (e *unknownError) Is(target error) bool { return target == ErrUnknown }
+func (e *unknownError) Is(target error) bool { return target == api.ErrUnknown }
 
 // unknown is the error that names documents that don't exist.
 func (in *Ingester) unknown(ctx context.Context, name string, ids []string) error {

@@ -7,14 +7,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 )
-
-// Given is the embedder name under which a corpus of ready-made vectors is pinned when the configured embedder is a
-// built-in one, since nobody knows which model they came from. Any embedder of the same width may embed queries and
-// summaries of such a corpus; leaves without a vector are refused there while the embedder is a built-in one. With any other
-// embedder configured, ready-made vectors are taken to be that model's.
-const Given = "given"
 
 // pin is what the vectors of a corpus have in common.
 type pin struct {
@@ -30,7 +25,7 @@ func (p *pin) builtIn() bool { return strings.HasPrefix(p.own, "lexical") }
 
 // check refuses a corpus that the configured embedder can't add to.
 func (p *pin) check() error {
-	if p.name == "" || p.name == p.own || p.name == Given {
+	if p.name == "" || p.name == p.own || p.name == levels.Given {
 		return nil
 	}
 	return p.refusal(0)
@@ -46,11 +41,11 @@ func (p *pin) refusal(width int) error {
 		"Use `--embeddings.…` as before, another --corpus, or `aerie delete --all --yes` and ingest again", p.corpus, p.name, p.width, with)}
 }
 
-// pinError is an ErrPinned with a sentence of its own.
+// pinError is an api.ErrPinned with a sentence of its own.
 type pinError struct{ text string }
 
 func (e *pinError) Error() string        { return e.text }
-func (e *pinError) Is(target error) bool { return target == ErrPinned }
+func (e *pinError) Is(target error) bool { return target == api.ErrPinned }
 
 // admit decides whether a leaf that must be written fits to the vectors of the corpus; given is its ready-made vector, nil if it
 // is to be embedded. The first leaf of a corpus decides for the others.
@@ -59,14 +54,14 @@ func (p *pin) admit(given []float32) error {
 	defer p.Unlock()
 	name := p.own
 	if given != nil && p.builtIn() {
-		name = Given
+		name = levels.Given
 	}
 	switch {
 	case p.name == "":
 		p.name, p.width = name, len(given)
 		return nil
 	case p.name == name:
-	case p.name == Given && !p.builtIn():
+	case p.name == levels.Given && !p.builtIn():
 	case given != nil:
 		return fmt.Errorf("it brings a vector, but corpus %s holds vectors of %s, and the two must not be mixed; leave the vector out or name another --corpus", p.corpus, p.name)
 	default:
@@ -125,7 +120,7 @@ func (p *pin) record(ctx context.Context, corpora levels.Corpora, n int) error {
 		c.Changes += int64(n)
 		return nil
 	})
-	if err != nil && !errors.Is(err, ErrPinned) {
+	if err != nil && !errors.Is(err, api.ErrPinned) {
 		return fmt.Errorf("ingest: corpus %s: %w", p.corpus, err)
 	}
 	return err

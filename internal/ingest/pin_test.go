@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/npy"
 )
@@ -23,7 +24,7 @@ func TestAnotherEmbedderIsRefused(t *testing.T) {
 	for name, model := range map[string]*embedder{"another name": {name: "other/model", width: 8}, "another width": {name: "test/model", width: 9}} {
 		w.model = model
 		_, err := w.try(context.Background(), Request{}, "b.md")
-		if !errors.Is(err, ErrPinned) {
+		if !errors.Is(err, api.ErrPinned) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for _, part := range []string{"corpus c holds vectors of test/model (8 wide); this config embeds with " + model.name, "--embeddings.", "another --corpus", "aerie delete --all --yes"} {
@@ -54,14 +55,14 @@ func TestGivenVectors(t *testing.T) {
 		texts  []string
 		says   []string // of the errors, in order
 	}{
-		{"alone", lexical(), nil, nil, []row{given, other}, Given, []string{"a#0 A.", "c#0 C."}, nil},
+		{"alone", lexical(), nil, nil, []row{given, other}, levels.Given, []string{"a#0 A.", "c#0 C."}, nil},
 		{"alone, with a model", openai(), nil, nil, []row{given, other}, "openai/x", []string{"a#0 A.", "c#0 C."}, nil},
 		{"mixed, with a model", openai(), nil, nil, []row{given, bare, other}, "openai/x", []string{"a#0 A.", "b#0 B.", "c#0 C."}, nil},
-		{"then a bare one", lexical(), nil, nil, []row{given, bare, other}, Given, []string{"a#0 A.", "c#0 C."}, []string{"it has no vector, but corpus c holds ready-made ones"}},
+		{"then a bare one", lexical(), nil, nil, []row{given, bare, other}, levels.Given, []string{"a#0 A.", "c#0 C."}, []string{"it has no vector, but corpus c holds ready-made ones"}},
 		{"after a bare one", lexical(), nil, nil, []row{bare, given}, "lexical-1", []string{"b#0 B."}, []string{"it brings a vector, but corpus c holds vectors of lexical-1"}},
-		{"another width", lexical(), nil, nil, []row{given, wide, other}, Given, []string{"a#0 A.", "c#0 C."}, []string{"its vector is 4 wide, those of corpus c are 3"}},
-		{"later", lexical(), []row{given}, lexical(), []row{other, bare}, Given, []string{"a#0 A.", "c#0 C."}, []string{"it has no vector"}},
-		{"later, with a model", openai(), []row{given}, lexical(), []row{other, bare}, Given, []string{"a#0 A.", "b#0 B.", "c#0 C."}, nil},
+		{"another width", lexical(), nil, nil, []row{given, wide, other}, levels.Given, []string{"a#0 A.", "c#0 C."}, []string{"its vector is 4 wide, those of corpus c are 3"}},
+		{"later", lexical(), []row{given}, lexical(), []row{other, bare}, levels.Given, []string{"a#0 A.", "c#0 C."}, []string{"it has no vector"}},
+		{"later, with a model", openai(), []row{given}, lexical(), []row{other, bare}, levels.Given, []string{"a#0 A.", "b#0 B.", "c#0 C."}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -104,7 +105,7 @@ func TestGivenVectorsOfAnotherWidthThanTheModels(t *testing.T) {
 	w.model = &embedder{name: "lexical-1", width: 384}
 	w.ingest("r.jsonl")
 	w.model = &embedder{name: "openai/x", width: 1536}
-	if _, err := w.try(context.Background(), Request{}, "b.md"); !errors.Is(err, ErrPinned) || !strings.Contains(err.Error(), "(3 wide); this config embeds with openai/x (1536 wide)") {
+	if _, err := w.try(context.Background(), Request{}, "b.md"); !errors.Is(err, api.ErrPinned) || !strings.Contains(err.Error(), "(3 wide); this config embeds with openai/x (1536 wide)") {
 		t.Errorf("%v", err)
 	}
 }
@@ -114,7 +115,7 @@ func TestAVectorThatChangedIsWritten(t *testing.T) {
 	w.ingest("r.jsonl")
 	w.write("r.jsonl", rows(row{"id": "a", "text": "A.", "embedding": []float64{0, 2}}, row{"id": "b", "text": "B.", "embedding": []float64{0, 7}}))
 	grown := w.grown(func() {
-		if diff := cmp.Diff(Documents{Changed: 1, Unchanged: 1}, w.ingest("r.jsonl").Documents); diff != "" {
+		if diff := cmp.Diff(api.DocumentCounts{Changed: 1, Unchanged: 1}, w.ingest("r.jsonl").Documents); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -171,7 +172,7 @@ func TestVectorsFromAFile(t *testing.T) {
 			if diff := cmp.Diff(want, says); diff != "" {
 				t.Error(diff)
 			}
-			if w.record().Embedder != Given || w.model.paid() != 0 {
+			if w.record().Embedder != levels.Given || w.model.paid() != 0 {
 				t.Errorf("pinned %q", w.record().Embedder)
 			}
 		})
@@ -203,7 +204,7 @@ func TestVectorsMustMatchTheRows(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	w.ingest("r.jsonl") // 8 wide
-	if _, err := w.try(context.Background(), Request{Vectors: w.vectors("v.npy", 2, 1, 2)}, "r.jsonl"); !errors.Is(err, ErrPinned) || !strings.Contains(err.Error(), "vectors 2 wide, but those of corpus c are 8") {
+	if _, err := w.try(context.Background(), Request{Vectors: w.vectors("v.npy", 2, 1, 2)}, "r.jsonl"); !errors.Is(err, api.ErrPinned) || !strings.Contains(err.Error(), "vectors 2 wide, but those of corpus c are 8") {
 		t.Errorf("another width: %v", err)
 	}
 }

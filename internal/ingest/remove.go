@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/store"
@@ -37,8 +38,8 @@ func (in *Ingester) remove(ctx context.Context, name string, ids []tree.ID) erro
 }
 
 // Delete removes documents. Those that don't exist are named, each with the nearest ids that do, in an error that is
-// ErrUnknown; the others are deleted all the same.
-func (in *Ingester) Delete(ctx context.Context, name string, documents []string) (Report, error) {
+// api.ErrUnknown; the others are deleted all the same.
+func (in *Ingester) Delete(ctx context.Context, name string, documents []string) (api.IngestReport, error) {
 	t := newTally(name)
 	err := in.deleteAll(ctx, name, documents, t)
 	total, countErr := in.total(context.WithoutCancel(ctx), name)
@@ -104,7 +105,7 @@ func (in *Ingester) deleteOne(ctx context.Context, name, id string) (int, error)
 }
 
 // DeleteAll removes a corpus with its leaves, summaries and record. One that doesn't exist is no error.
-func (in *Ingester) DeleteAll(ctx context.Context, name string) (Report, error) {
+func (in *Ingester) DeleteAll(ctx context.Context, name string) (api.IngestReport, error) {
 	t := newTally(name)
 	leaves, err := in.total(ctx, name)
 	if err != nil {

@@ -8,28 +8,29 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 )
 
 func TestDelete(t *testing.T) {
 	w := newWorld(t, map[string]string{"docs/a.md": sentences(0, 4), "docs/b.md": "B.", "docs/c.md": "C."})
 	w.ingest("docs")
-	var report Report
+	var report api.IngestReport
 	var err error
 	grown := w.grown(func() {
 		report, err = w.ingester().Delete(context.Background(), "c", []string{"docs/a.md", "docs/bb.md", "c.md", "docs/a.md", "entirely-other-name"})
 	})
-	if !errors.Is(err, ErrUnknown) {
+	if !errors.Is(err, api.ErrUnknown) {
 		t.Fatalf("%v", err)
 	}
 	want := `ingest: corpus c has no document "docs/bb.md" (nearest: docs/b.md, docs/c.md); no document "c.md" (nearest: docs/c.md, docs/b.md); no document "entirely-other-name"`
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Documents{Removed: 1}, report.Documents); diff != "" {
+	if diff := cmp.Diff(api.DocumentCounts{Removed: 1}, report.Documents); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Leaves{Removed: 2, Total: 2}, report.Leaves); diff != "" || grown != 2 {
+	if diff := cmp.Diff(api.LeafCounts{Removed: 2, Total: 2}, report.Leaves); diff != "" || grown != 2 {
 		t.Errorf("grown by %d; %s", grown, diff)
 	}
 	if diff := cmp.Diff([]string{"docs/b.md#0 B.", "docs/c.md#0 C."}, w.texts()); diff != "" {
@@ -48,7 +49,7 @@ func TestDeleteWhileABuildIsOpen(t *testing.T) {
 		t.Error(diff)
 	}
 	// It is gone for everybody but the build.
-	if _, err := w.ingester().Delete(context.Background(), "c", []string{"a.md"}); !errors.Is(err, ErrUnknown) {
+	if _, err := w.ingester().Delete(context.Background(), "c", []string{"a.md"}); !errors.Is(err, api.ErrUnknown) {
 		t.Errorf("deleted again: %v", err)
 	}
 	// It comes back alive, without being embedded.
@@ -62,7 +63,7 @@ func TestDeleteInACorpusThatDoesNotExist(t *testing.T) {
 	w := newWorld(t, map[string]string{"a.md": "A."})
 	w.ingest("a.md")
 	_, err := w.ingester().Delete(context.Background(), "d", []string{"a.md"})
-	if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), `no corpus "d"`) {
+	if !errors.Is(err, api.ErrUnknown) || !strings.Contains(err.Error(), `no corpus "d"`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -74,10 +75,10 @@ func TestDeleteAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Documents{Removed: 2}, report.Documents); diff != "" {
+	if diff := cmp.Diff(api.DocumentCounts{Removed: 2}, report.Documents); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(Leaves{Removed: 3}, report.Leaves); diff != "" {
+	if diff := cmp.Diff(api.LeafCounts{Removed: 3}, report.Leaves); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := w.corpora.Load(context.Background(), "c"); !errors.Is(err, levels.ErrNotFound) || len(w.leaves()) != 0 {

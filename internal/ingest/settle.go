@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -56,7 +57,7 @@ func (r *run) settleDocuments(ctx context.Context, docs []*document) error {
 	r.report.Lock()
 	r.report.Leaves.Removed += len(gone)
 	for i, doc := range docs {
-		r.report.Documents.count(doc, len(stale[i]))
+		doc.count(&r.report.Documents, len(stale[i]))
 	}
 	r.report.Unlock()
 	r.docs.mu.Unlock()
@@ -106,7 +107,7 @@ func (r *run) stale(ctx context.Context, docs []*document) ([][]tree.ID, error) 
 }
 
 // count adds what became of a document of which some leaves were removed.
-func (d *Documents) count(doc *document, removed int) {
+func (doc *document) count(d *api.DocumentCounts, removed int) {
 	had := doc.old + removed
 	switch {
 	case doc.failed:

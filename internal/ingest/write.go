@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -121,7 +122,7 @@ func (w *writer) put(leaves []leaf) {
 		return w.in.store.Put(ctx, w.req.Corpus, nodes)
 	})
 	if err != nil && !errors.As(err, &failed) {
-		if !errors.Is(err, ErrPinned) {
+		if !errors.Is(err, api.ErrPinned) {
 			err = fmt.Errorf("ingest: corpus %s: %w", w.req.Corpus, err)
 		}
 		w.fail(err)

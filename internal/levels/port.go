@@ -153,6 +153,12 @@ type FullBuild struct {
 	Coherence  float64 `json:"coherence,omitempty"` // 0 if it is unknown
 }
 
+// Given is the embedder name under which a corpus of ready-made vectors is pinned when the configured embedder is a
+// built-in one, since nobody knows which model they came from. Any embedder of the same width may embed queries and
+// summaries of such a corpus; leaves without a vector are refused there while the embedder is a built-in one. With any other
+// embedder configured, ready-made vectors are taken to be that model's.
+const Given = "given"
+
 // Corpus is the record of one corpus.
 type Corpus struct {
 	Name string `json:"name"`

@@ -14,7 +14,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/mcp"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 	"github.com/aerie-rag/aerie/internal/service/servicetest"
@@ -60,7 +59,7 @@ func built(t *testing.T) api.Service {
 	for i := range 60 {
 		fmt.Fprintf(&rows, `{"id":"%d","text":"Bird %d is a heron. It waits at pond %d for fish of kind %d."}`+"\n", i, i, i%7, i%3)
 	}
-	if _, err := svc.Ingest(t.Context(), ingest.Request{Corpus: "birds", Paths: []string{"-"}, Stdin: strings.NewReader(rows.String())}); err != nil {
+	if _, err := svc.Ingest(t.Context(), api.IngestRequest{Corpus: "birds", Stream: strings.NewReader(rows.String())}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := svc.Start(t.Context(), "birds", api.Start{})

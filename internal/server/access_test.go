@@ -12,7 +12,6 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/access"
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/server"
 )
 
@@ -64,7 +63,7 @@ func TestRightsOfEveryRoute(t *testing.T) {
 	w := newWorld(t, server.Config{Tokens: keys.open(slog.New(slog.DiscardHandler))})
 	w.token = admin
 	for _, corpus := range []string{"a", "b"} {
-		want[ingest.Report](t, w.do("POST", "/v1/corpora/"+corpus+"/documents", birds(8)), http.StatusOK)
+		want[api.IngestReport](t, w.do("POST", "/v1/corpora/"+corpus+"/documents", birds(8)), http.StatusOK)
 	}
 	type described struct {
 		Paths map[string]map[string]struct {

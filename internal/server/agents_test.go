@@ -9,7 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aerie-rag/aerie/internal/access"
-	"github.com/aerie-rag/aerie/internal/ingest"
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/server"
 )
 
@@ -51,7 +51,7 @@ func TestAgents(t *testing.T) {
 	w := newWorld(t, server.Config{Tokens: keys.open(slog.New(slog.DiscardHandler)), Corpus: "birds"})
 	w.token = admin
 	for _, corpus := range []string{"birds", "secret"} {
-		want[ingest.Report](t, w.do("POST", "/v1/corpora/"+corpus+"/documents", birds(40)), http.StatusOK)
+		want[api.IngestReport](t, w.do("POST", "/v1/corpora/"+corpus+"/documents", birds(40)), http.StatusOK)
 	}
 
 	s := w.agent(reader)

@@ -7,7 +7,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 )
 
 type BuildPath struct {
@@ -43,9 +42,9 @@ func (s *Server) buildRoutes() {
 	register(s, huma.Operation{
 		OperationID: "get-plan", Method: http.MethodGet, Path: "/v1/corpora/{corpus}/plan", Tags: []string{"builds"},
 		Summary: "Say what a build would do and cost, without a call", Errors: []int{http.StatusNotFound, http.StatusConflict},
-	}, func(ctx context.Context, in *CorpusPath) (*reply[coordinator.Estimate], error) {
+	}, func(ctx context.Context, in *CorpusPath) (*reply[api.Estimate], error) {
 		estimate, err := s.service.Plan(ctx, in.Corpus)
-		return &reply[coordinator.Estimate]{Status: http.StatusOK, Body: estimate}, err
+		return &reply[api.Estimate]{Status: http.StatusOK, Body: estimate}, err
 	})
 	register(s, huma.Operation{
 		OperationID: "start-build", Method: http.MethodPost, Path: "/v1/corpora/{corpus}/builds", Tags: []string{"builds"},
@@ -100,9 +99,9 @@ func (s *Server) buildRoutes() {
 		OperationID: "rollback", Method: http.MethodPost, Path: "/v1/corpora/{corpus}/rollback", Tags: []string{"builds"},
 		Summary: "Let readers see the tree before the one that they see, or take that back", Description: rollbackText,
 		Errors: []int{http.StatusNotFound, http.StatusConflict},
-	}, func(ctx context.Context, in *rollbackInput) (*reply[coordinator.Rolled], error) {
+	}, func(ctx context.Context, in *rollbackInput) (*reply[api.Rolled], error) {
 		rolled, err := s.service.Rollback(ctx, in.Corpus, in.Body != nil && in.Body.Forward)
-		return &reply[coordinator.Rolled]{Status: http.StatusOK, Body: rolled}, err
+		return &reply[api.Rolled]{Status: http.StatusOK, Body: rolled}, err
 	})
 	register(s, huma.Operation{
 		OperationID: "collect-garbage", Method: http.MethodPost, Path: "/v1/corpora/{corpus}/gc", Tags: []string{"builds"},

@@ -11,7 +11,6 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/corpus"
-	"github.com/aerie-rag/aerie/internal/ingest"
 )
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
@@ -51,11 +50,6 @@ type deleteInput struct {
 	}
 }
 
-// after is the place of a document in the list.
-type after struct {
-	ID string `json:"i"`
-}
-
 const ingestText = `The body is JSON lines, and is read as it comes. A row {"id","text","document_id"?,"chunk_index"?,"embedding"?, and flat
 metadata} is a ready-made chunk, as aerie ingest takes them. A line {"document":{"id":"a.md","text":"…","format":"text"}} is a whole document
 (format text or html), which is cut here. What is there already is kept, what has changed is replaced. If the body breaks off, what was stored
@@ -79,14 +73,14 @@ func (s *Server) documentRoutes() {
 	register(s, huma.Operation{
 		OperationID: "delete-document", Method: http.MethodDelete, Path: "/v1/corpora/{corpus}/documents/{document}", Tags: []string{"documents"},
 		Summary: "Remove a document", Errors: []int{http.StatusNotFound},
-	}, func(ctx context.Context, in *documentInput) (*reply[ingest.Report], error) {
+	}, func(ctx context.Context, in *documentInput) (*reply[api.IngestReport], error) {
 		return s.delete(ctx, in.Corpus, in.Document)
 	})
 	register(s, huma.Operation{
 		OperationID: "delete-documents", Method: http.MethodPost, Path: "/v1/corpora/{corpus}/documents/delete", Tags: []string{"documents"},
 		Summary: "Remove several documents", Errors: []int{http.StatusNotFound},
 		Description: "Documents that aren't there are named by a problem, whose report says what was removed all the same.",
-	}, func(ctx context.Context, in *deleteInput) (*reply[ingest.Report], error) {
+	}, func(ctx context.Context, in *deleteInput) (*reply[api.IngestReport], error) {
 		return s.delete(ctx, in.Corpus, in.Body.Documents...)
 	})
 	register(s, huma.Operation{
@@ -100,17 +94,17 @@ func (s *Server) documentRoutes() {
 	register(s, huma.Operation{
 		OperationID: "delete-corpus", Method: http.MethodDelete, Path: "/v1/corpora/{corpus}", Tags: []string{"documents"},
 		Summary: "Remove the corpus with all it holds", Errors: []int{http.StatusNotFound, http.StatusConflict},
-	}, func(ctx context.Context, in *CorpusPath) (*reply[ingest.Report], error) {
+	}, func(ctx context.Context, in *CorpusPath) (*reply[api.IngestReport], error) {
 		report, err := s.service.DeleteCorpus(ctx, in.Corpus)
-		return &reply[ingest.Report]{Status: http.StatusOK, Body: report}, err
+		return &reply[api.IngestReport]{Status: http.StatusOK, Body: report}, err
 	})
 }
 
 // errBroken is what became of a body whose connection is broken.
 var errBroken = errors.New("the body broke off, or stood still for too long")
 
-func (s *Server) ingest(ctx context.Context, in *ingestInput) (*reply[ingest.Report], error) {
-	report, err := s.service.Ingest(ctx, ingest.Request{Corpus: in.Corpus, Stream: in.body, ChunkTokens: in.ChunkTokens})
+func (s *Server) ingest(ctx context.Context, in *ingestInput) (*reply[api.IngestReport], error) {
+	report, err := s.service.Ingest(ctx, api.IngestRequest{Corpus: in.Corpus, Stream: in.body, ChunkTokens: in.ChunkTokens})
 	if err != nil {
 		e := *api.Judge(err)
 		if ctx.Err() != nil { // net/http ends it with the connection
@@ -124,33 +118,22 @@ func (s *Server) ingest(ctx context.Context, in *ingestInput) (*reply[ingest.Rep
 		}
 		return nil, &e
 	}
-	return &reply[ingest.Report]{Status: http.StatusOK, Body: report}, nil
+	return &reply[api.IngestReport]{Status: http.StatusOK, Body: report}, nil
 }
 
 func (s *Server) listDocuments(ctx context.Context, in *documentsInput) (*reply[api.DocumentPage], error) {
-	req := api.DocumentsRequest{Corpus: in.Corpus, Prefix: in.Prefix, Limit: in.Limit}
-	if in.Cursor != "" {
-		var at after
-		if err := readCursor(in.Cursor, &at); err != nil {
-			return nil, err
-		}
-		req.After = at.ID
-	}
-	page, err := s.service.Documents(ctx, req)
-	if err == nil && page.More {
-		page.NextCursor = cursor(after{page.Documents[len(page.Documents)-1].ID})
-	}
+	page, err := s.service.Documents(ctx, api.DocumentsRequest{Corpus: in.Corpus, Prefix: in.Prefix, Cursor: in.Cursor, Limit: in.Limit})
 	return &reply[api.DocumentPage]{Status: http.StatusOK, Body: page}, err
 }
 
-func (s *Server) delete(ctx context.Context, name string, documents ...string) (*reply[ingest.Report], error) {
+func (s *Server) delete(ctx context.Context, name string, documents ...string) (*reply[api.IngestReport], error) {
 	report, err := s.service.Delete(ctx, name, documents)
 	if err != nil {
 		e := *api.Judge(err)
-		if errors.Is(err, ingest.ErrUnknown) {
+		if errors.Is(err, api.ErrUnknown) {
 			e.Report = &report
 		}
 		return nil, &e
 	}
-	return &reply[ingest.Report]{Status: http.StatusOK, Body: report}, nil
+	return &reply[api.IngestReport]{Status: http.StatusOK, Body: report}, nil
 }

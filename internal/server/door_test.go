@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/server"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -47,7 +45,7 @@ func (w *world) raw(method, target string) answer {
 // redirects, and nothing is deleted.
 func TestA2Paths(t *testing.T) {
 	w := newWorld(t, server.Config{})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(12)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(12)), http.StatusOK)
 	var targets []string
 	for _, tail := range []string{
 		"/documents/..", "/documents/%2e%2e", "/documents/%2E.", "/documents/.", "/documents/%2e", "/documents/%2e%2e%2f", "/documents/x%2f..", "/documents/x%2F..%2F..",
@@ -66,18 +64,18 @@ func TestA2Paths(t *testing.T) {
 			}
 		}
 	}
-	if s := want[coordinator.Status](t, w.do("GET", "/v1/corpora/birds", nil), http.StatusOK); s.Leaves != 12 || s.Documents != 4 {
+	if s := want[api.CorpusStatus](t, w.do("GET", "/v1/corpora/birds", nil), http.StatusOK); s.Leaves != 12 || s.Documents != 4 {
 		t.Errorf("%+v", s)
 	}
 	for _, id := range []string{".", ".."} {
 		row := fmt.Sprintf(`{"id":"x","document_id":%q,"text":"a text"}`+"\n"+`{"document":{"id":%q,"text":"a text"}}`+"\n", id, id)
-		if r := want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", row), http.StatusOK); r.ErrorCount != 2 || r.Leaves.Total != 12 {
+		if r := want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", row), http.StatusOK); r.ErrorCount != 2 || r.Leaves.Total != 12 {
 			t.Errorf("id %q was taken: %+v", id, r)
 		}
 	}
 	slashes := `{"id":"x","document_id":"a/b","text":"a text"}` + "\n"
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", slashes), http.StatusOK)
-	want[ingest.Report](t, w.do("DELETE", "/v1/corpora/birds/documents/a%2Fb", nil), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", slashes), http.StatusOK)
+	want[api.IngestReport](t, w.do("DELETE", "/v1/corpora/birds/documents/a%2Fb", nil), http.StatusOK)
 }
 
 // endless is a service whose trees have no end, whose handlers panic, and whose plans can be asked for.
@@ -102,8 +100,8 @@ func (e endless) Nodes(_ context.Context, _ api.TreeRequest, head func(api.TreeH
 
 func (endless) Status(context.Context, string) (api.Status, error) { panic("a bird in the works") }
 
-func (endless) Plan(context.Context, string) (coordinator.Estimate, error) {
-	return coordinator.Estimate{}, nil
+func (endless) Plan(context.Context, string) (api.Estimate, error) {
+	return api.Estimate{}, nil
 }
 
 // TestA7SlowReaders: who doesn't read is dropped, and no more whole trees are read at once than there is room for.
@@ -217,7 +215,7 @@ func TestA21Panic(t *testing.T) {
 	if text := log.String(); !strings.Contains(text, `"level":"ERROR"`) || !strings.Contains(text, "a bird in the works") || !strings.Contains(text, "door_test.go") {
 		t.Errorf("the log says %s", text)
 	}
-	want[coordinator.Estimate](t, w.do("GET", "/v1/corpora/birds/plan", nil), http.StatusOK)
+	want[api.Estimate](t, w.do("GET", "/v1/corpora/birds/plan", nil), http.StatusOK)
 	w.do("GET", "/v1/openapi.json", nil)
 	w.do("GET", "/v1/nothing", nil)
 	w.do("GET", "/v1//nothing", nil)
@@ -256,7 +254,7 @@ func TestA25OtherOrigins(t *testing.T) {
 // TestA25Bounds: what one request may ask for is bounded, and refused at once.
 func TestA25Bounds(t *testing.T) {
 	w := newWorld(t, server.Config{})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(8)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(8)), http.StatusOK)
 	many := make([]string, 250_000)
 	for i := range many {
 		many[i] = fmt.Sprint("d", i)

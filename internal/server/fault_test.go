@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 	"github.com/aerie-rag/aerie/internal/server"
@@ -60,15 +58,15 @@ func (w *world) post(path, head, body string) net.Conn {
 // the same request goes on.
 func TestClientGoesAwayMidIngest(t *testing.T) {
 	w := newWorld(t, server.Config{})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	all := birds(2000)
 	conn := w.post("/v1/corpora/birds/documents", fmt.Sprintf("Content-Length: %d", len(all)), all[:len(all)/2]) // in the middle of a row
-	var stood coordinator.Status
+	var stood api.CorpusStatus
 	for stood.Leaves <= 40 {
-		stood = want[coordinator.Status](t, w.do("GET", "/v1/corpora/birds", nil), http.StatusOK)
+		stood = want[api.CorpusStatus](t, w.do("GET", "/v1/corpora/birds", nil), http.StatusOK)
 	}
 	conn.Close()
-	again := want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", all), http.StatusOK) // waits for the first to end
+	again := want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", all), http.StatusOK) // waits for the first to end
 	if again.Leaves.Total != 2000 || again.Leaves.Added > 2000-stood.Leaves || again.Leaves.Removed != 0 || again.ErrorCount != 0 {
 		t.Errorf("the second request, after %d leaves stood: %+v", stood.Leaves, again)
 	}
@@ -78,13 +76,13 @@ func TestClientGoesAwayMidIngest(t *testing.T) {
 // on closed it properly.
 func TestStreamWithoutItsEnd(t *testing.T) {
 	w := newWorld(t, server.Config{})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	cut := `{"source":{"name":"birds.jsonl","line":1}}` + "\n" + birds(3)
 	p := problem(t, w.do("POST", "/v1/corpora/birds/documents", cut), http.StatusBadRequest, api.ExitFailed, "broke off")
 	if p.Report.Leaves.Total != 40 {
 		t.Errorf("%+v", p.Report)
 	}
-	whole := want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", cut+`{"end":{}}`+"\n"), http.StatusOK)
+	whole := want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", cut+`{"end":{}}`+"\n"), http.StatusOK)
 	if whole.Leaves.Total != 3+10 { // birds-3 wasn't named
 		t.Errorf("%+v", whole)
 	}
@@ -107,7 +105,7 @@ func TestIdleBody(t *testing.T) {
 // TestSlowAnswer: a handler may take longer than a body may stand still.
 func TestSlowAnswer(t *testing.T) {
 	w := newWorld(t, server.Config{BodyIdle: 100 * time.Millisecond, Look: 10 * time.Millisecond})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	begun, free := held(w)
 	b := want[api.Build](t, w.do("POST", "/v1/corpora/birds/builds", map[string]any{"force": true}), http.StatusAccepted)
 	<-begun
@@ -138,7 +136,7 @@ func TestStuckQuery(t *testing.T) {
 // infiniflow/ragflow 14101, 3416.
 func TestTwoBuildsAtOnce(t *testing.T) {
 	w := newWorld(t, server.Config{})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	begun, free := held(w)
 	first := want[api.Build](t, w.do("POST", "/v1/corpora/birds/builds", nil), http.StatusAccepted)
 	<-begun
@@ -159,19 +157,19 @@ func TestTwoBuildsAtOnce(t *testing.T) {
 // TestIngestBesideBuild: documents come and go while a build runs, which ends with the leaves that it was planned with.
 func TestIngestBesideBuild(t *testing.T) {
 	w := newWorld(t, server.Config{Look: 10 * time.Millisecond})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	begun, free := held(w)
 	b := want[api.Build](t, w.do("POST", "/v1/corpora/birds/builds", nil), http.StatusAccepted)
 	<-begun
-	more := want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", strings.ReplaceAll(birds(8), "birds-", "new-")), http.StatusOK)
-	gone := want[ingest.Report](t, w.do("DELETE", "/v1/corpora/birds/documents/birds-0", nil), http.StatusOK)
+	more := want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", strings.ReplaceAll(birds(8), "birds-", "new-")), http.StatusOK)
+	gone := want[api.IngestReport](t, w.do("DELETE", "/v1/corpora/birds/documents/birds-0", nil), http.StatusOK)
 	if more.Leaves.Added != 8 || gone.Leaves.Removed != 10 || gone.Leaves.Total != 38 {
 		t.Errorf("%+v, then %+v", more, gone)
 	}
 	free()
 	w.do("GET", "/v1/corpora/birds/builds/"+b.Build+"/events", nil)
 	built := want[api.Build](t, w.do("GET", "/v1/corpora/birds/builds/"+b.Build, nil), http.StatusOK)
-	if built.Report.Outcome != coordinator.OutcomeBuilt || built.Report.Levels[0].NodesIn != 40 {
+	if built.Report.Outcome != api.OutcomeBuilt || built.Report.Levels[0].NodesIn != 40 {
 		t.Errorf("%+v", built.Report)
 	}
 }
@@ -179,7 +177,7 @@ func TestIngestBesideBuild(t *testing.T) {
 // TestIdempotencyKey: the same key stands for the same build, while it runs, when it rests, and after a restart of the coordinator.
 func TestIdempotencyKey(t *testing.T) {
 	w := newWorld(t, server.Config{Look: 10 * time.Millisecond})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	begun, free := held(w)
 	force := map[string]any{"force": true}
 	start := func(body any, key string) answer {
@@ -210,7 +208,7 @@ func TestIdempotencyKey(t *testing.T) {
 // infiniflow/ragflow 7835, 11993 (can't be cancelled).
 func TestPauseAndCancel(t *testing.T) {
 	w := newWorld(t, server.Config{Look: 10 * time.Millisecond})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	begun, free := held(w)
 	first := want[api.Build](t, w.do("POST", "/v1/corpora/birds/builds", nil), http.StatusAccepted)
 	<-begun
@@ -219,7 +217,7 @@ func TestPauseAndCancel(t *testing.T) {
 	free()
 	w.do("GET", "/v1/corpora/birds/builds/"+first.Build+"/events", nil)
 	paused := want[api.Build](t, stop(first.Build, "pause"), http.StatusOK)
-	if paused.State != levels.Paused || paused.Report.Outcome != coordinator.OutcomePaused {
+	if paused.State != levels.Paused || paused.Report.Outcome != api.OutcomePaused {
 		t.Fatalf("%s: %+v", paused.State, paused.Report)
 	}
 	cancelled := want[api.Build](t, stop(first.Build, "cancel"), http.StatusOK)
@@ -247,21 +245,21 @@ var errEndpoint = errors.New("the endpoint is broken")
 // TestRetry: buried tasks are named by the build's report, and run again on request.
 func TestRetry(t *testing.T) {
 	w := newWorld(t, server.Config{Look: 10 * time.Millisecond})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	w.place.Summarize = func(context.Context) error { return errEndpoint }
 	b := w.build("birds", nil)
-	if b.Report.Outcome != coordinator.OutcomeDegraded || len(b.Report.Buried) == 0 {
+	if b.Report.Outcome != api.OutcomeDegraded || len(b.Report.Buried) == 0 {
 		t.Fatalf("%+v", b.Report)
 	}
 	w.place.Summarize = nil
 	none := want[api.Build](t, w.do("POST", "/v1/corpora/birds/retry", map[string]any{"cause": "no such cause"}), http.StatusOK)
-	if none.Report.Outcome != coordinator.OutcomeNothingToDo {
+	if none.Report.Outcome != api.OutcomeNothingToDo {
 		t.Errorf("%+v", none.Report)
 	}
 	again := want[api.Build](t, w.do("POST", "/v1/corpora/birds/retry", nil), http.StatusAccepted)
 	w.do("GET", "/v1/corpora/birds/builds/"+again.Build+"/events", nil)
 	last := want[api.Build](t, w.do("GET", "/v1/corpora/birds/builds/"+again.Build, nil), http.StatusOK)
-	if last.Build != b.Build || last.Report.Outcome != coordinator.OutcomeBuilt {
+	if last.Build != b.Build || last.Report.Outcome != api.OutcomeBuilt {
 		t.Errorf("%s after %s: %+v", last.Build, b.Build, last.Report)
 	}
 }

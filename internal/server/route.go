@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,27 +90,6 @@ func streamed(description string, contentTypes ...string) map[string]*huma.Respo
 		content[ct] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 	}
 	return map[string]*huma.Response{"200": {Description: description, Content: content}}
-}
-
-// cursor encodes a place in a list. Nobody but the server reads it.
-func cursor(place any) string {
-	data, err := json.Marshal(place)
-	if err != nil {
-		panic("a place always encodes: " + err.Error())
-	}
-	return base64.RawURLEncoding.EncodeToString(data)
-}
-
-// readCursor decodes what cursor has made.
-func readCursor(text string, place any) error {
-	data, err := base64.RawURLEncoding.DecodeString(text)
-	if err == nil {
-		err = json.Unmarshal(data, place)
-	}
-	if err != nil {
-		return api.Usagef("take next_cursor of the page before as it is", "cursor is %q, which no page has given", text)
-	}
-	return nil
 }
 
 // writeJSON writes one value and a line end.

@@ -203,6 +203,15 @@ func (s *Server) openResponses() {
 	}
 }
 
+// schemaNames are those of types of package api that have another name in the description.
+var schemaNames = map[reflect.Type]string{
+	typeOf[api.BuildReport](): "CoordinatorReport", typeOf[api.LevelReport](): "CoordinatorLevelReport", typeOf[api.Cost](): "CoordinatorCost",
+	typeOf[api.Estimate](): "CoordinatorEstimate", typeOf[api.LevelEstimate](): "CoordinatorLevelEstimate", typeOf[api.EstimateSum](): "CoordinatorEstimateSum",
+	typeOf[api.CorpusStatus](): "CoordinatorStatus", typeOf[api.BuildStatus](): "CoordinatorBuildStatus",
+	typeOf[api.LevelStatus](): "CoordinatorLevelStatus", typeOf[api.BuriedGroup](): "CoordinatorBuriedGroup",
+	typeOf[api.DocumentCounts](): "IngestDocuments", typeOf[api.LeafCounts](): "IngestLeaves", typeOf[api.InputError](): "CorpusProblem",
+}
+
 // schemaName names the types of other packages with theirs, since several have a Report and a Status.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
@@ -211,7 +220,10 @@ func schemaName(t reflect.Type, hint string) string {
 	}
 	path := strings.Split(t.PkgPath(), "/")
 	pkg := path[len(path)-1]
-	if pkg == "" || pkg == "api" || pkg == "server" {
+	switch {
+	case schemaNames[t] != "":
+		return schemaNames[t]
+	case pkg == "" || pkg == "api" || pkg == "server":
 		return name
 	}
 	return strings.ToUpper(pkg[:1]) + pkg[1:] + name

@@ -14,8 +14,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/retrieve"
 	"github.com/aerie-rag/aerie/internal/server"
 	"github.com/aerie-rag/aerie/internal/service/servicetest"
@@ -149,16 +147,16 @@ func birds(n int) string {
 // infiniflow/ragflow 4162 (ready-made chunks by API), 11990 (what it would cost).
 func TestMainJob(t *testing.T) {
 	w := newWorld(t, server.Config{})
-	report := want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	report := want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	if report.Documents.Added != 4 || report.Leaves.Added != 40 || report.Leaves.Total != 40 {
 		t.Errorf("%+v", report)
 	}
-	estimate := want[coordinator.Estimate](t, w.do("GET", "/v1/corpora/birds/plan", nil), http.StatusOK)
+	estimate := want[api.Estimate](t, w.do("GET", "/v1/corpora/birds/plan", nil), http.StatusOK)
 	if !estimate.WouldBuild || len(estimate.Levels) == 0 {
 		t.Errorf("%+v", estimate)
 	}
 	built := w.build("birds", nil)
-	if built.Report.Outcome != coordinator.OutcomeBuilt || built.Report.Generation != 1 {
+	if built.Report.Outcome != api.OutcomeBuilt || built.Report.Generation != 1 {
 		t.Errorf("%+v", built.Report)
 	}
 	found := want[retrieve.Result](t, w.do("POST", "/v1/corpora/birds/query", map[string]any{"query": "do owls listen", "top_k": 3}), http.StatusOK)
@@ -173,12 +171,12 @@ func TestMainJob(t *testing.T) {
 	if len(status.Corpora) != 1 || status.Corpora[0].Leaves != 40 || status.Corpora[0].Build.Build != built.Build {
 		t.Errorf("%+v", status)
 	}
-	gone := want[ingest.Report](t, w.do("DELETE", "/v1/corpora/birds/documents/birds-1", nil), http.StatusOK)
+	gone := want[api.IngestReport](t, w.do("DELETE", "/v1/corpora/birds/documents/birds-1", nil), http.StatusOK)
 	if gone.Documents.Removed != 1 || gone.Leaves.Removed != 10 {
 		t.Errorf("%+v", gone)
 	}
 	want[api.Collected](t, w.do("POST", "/v1/corpora/birds/gc", nil), http.StatusOK)
-	want[ingest.Report](t, w.do("DELETE", "/v1/corpora/birds", nil), http.StatusOK)
+	want[api.IngestReport](t, w.do("DELETE", "/v1/corpora/birds", nil), http.StatusOK)
 	problem(t, w.do("GET", "/v1/corpora/birds", nil), http.StatusNotFound, api.ExitFailed, `no corpus "birds"`)
 }
 

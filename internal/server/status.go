@@ -7,7 +7,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 )
 
 func (s *Server) statusRoutes() {
@@ -35,7 +34,7 @@ func (s *Server) statusRoutes() {
 	register(s, huma.Operation{
 		OperationID: "get-corpus", Method: http.MethodGet, Path: "/v1/corpora/{corpus}", Tags: []string{"status"},
 		Summary: "Show one corpus", Errors: []int{http.StatusNotFound},
-	}, func(ctx context.Context, in *CorpusPath) (*reply[coordinator.Status], error) {
+	}, func(ctx context.Context, in *CorpusPath) (*reply[api.CorpusStatus], error) {
 		status, err := s.service.Status(ctx, in.Corpus)
 		if err != nil {
 			return nil, err
@@ -43,6 +42,6 @@ func (s *Server) statusRoutes() {
 		if len(status.Corpora) == 0 {
 			return nil, api.Missingf("aerie status lists what there is", "there is no corpus %q", in.Corpus)
 		}
-		return &reply[coordinator.Status]{Status: http.StatusOK, Body: status.Corpora[0]}, nil
+		return &reply[api.CorpusStatus]{Status: http.StatusOK, Body: status.Corpora[0]}, nil
 	})
 }

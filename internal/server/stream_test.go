@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/server"
 	"github.com/aerie-rag/aerie/internal/service/servicetest"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -75,7 +74,7 @@ func (w *world) open(path string, headers ...string) (next func() (event, bool),
 // for good when the end was read. FAULTS: infiniflow/ragflow 1272, 4173 (looks stuck, no progress).
 func TestEvents(t *testing.T) {
 	w := newWorld(t, server.Config{Look: 5 * time.Millisecond, Heartbeat: 20 * time.Millisecond})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	begun, free := held(w)
 	b := want[api.Build](t, w.do("POST", "/v1/corpora/birds/builds", nil), http.StatusAccepted)
 	<-begun
@@ -132,14 +131,14 @@ func TestEvents(t *testing.T) {
 	if a := w.do("GET", path, nil); !strings.Contains(string(a.body), "event: rest") {
 		t.Errorf("who comes late gets %s", a.body)
 	}
-	want[ingest.Report](t, w.do("DELETE", "/v1/corpora/birds", nil), http.StatusOK)
+	want[api.IngestReport](t, w.do("DELETE", "/v1/corpora/birds", nil), http.StatusOK)
 	problem(t, w.do("GET", path, nil), http.StatusNotFound, api.ExitFailed, "no corpus")
 }
 
 // TestSlowReader: who doesn't read is dropped, so that nobody waits for it for ever.
 func TestSlowReader(t *testing.T) {
 	w := newWorld(t, server.Config{Look: 100 * time.Microsecond, Heartbeat: time.Nanosecond, Slow: 50 * time.Millisecond})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	begun, _ := held(w)
 	b := want[api.Build](t, w.do("POST", "/v1/corpora/birds/builds", nil), http.StatusAccepted)
 	<-begun
@@ -169,7 +168,7 @@ func TestEndStreams(t *testing.T) {
 	s := server.New(server.Config{Look: time.Hour}, place.Service(t), nil)
 	w.web = httptest.NewServer(s.Handler())
 	t.Cleanup(w.web.Close)
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	begun, _ := held(w)
 	b := want[api.Build](t, w.do("POST", "/v1/corpora/birds/builds", nil), http.StatusAccepted)
 	<-begun
@@ -214,7 +213,7 @@ func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
 // TestAskStream: sentences come as events and the whole answer last; what fails first is a problem.
 func TestAskStream(t *testing.T) {
 	w := newWorld(t, server.Config{})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	body := map[string]any{"query": "do owls listen in the dark"}
 	a := w.do("POST", "/v1/corpora/birds/ask", body, "Accept", "text/event-stream")
 	whole := want[api.Answer](t, w.do("POST", "/v1/corpora/birds/ask", body), http.StatusOK)
@@ -247,10 +246,10 @@ func TestAskStream(t *testing.T) {
 // TestPages: lists come page by page in a fixed order, whatever is added in between, and a cursor of a tree that was replaced is gone.
 func TestPages(t *testing.T) {
 	w := newWorld(t, server.Config{Look: 5 * time.Millisecond})
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", birds(40)), http.StatusOK)
 	w.build("birds", nil)
 	first := want[api.DocumentPage](t, w.do("GET", "/v1/corpora/birds/documents?limit=3", nil), http.StatusOK)
-	want[ingest.Report](t, w.do("POST", "/v1/corpora/birds/documents", `{"id":"x","document_id":"a first","text":"A new one."}`), http.StatusOK)
+	want[api.IngestReport](t, w.do("POST", "/v1/corpora/birds/documents", `{"id":"x","document_id":"a first","text":"A new one."}`), http.StatusOK)
 	rest := want[api.DocumentPage](t, w.do("GET", "/v1/corpora/birds/documents?limit=3&cursor="+first.NextCursor, nil), http.StatusOK)
 	var ids []string
 	for _, d := range append(first.Documents, rest.Documents...) {

@@ -85,24 +85,9 @@ func (s *Server) nodes(ctx context.Context, in *nodesInput) (*huma.StreamRespons
 	if strings.Contains(in.Accept, ndjson) {
 		return s.streamNodes(ctx, req)
 	}
-	req.Limit = in.Limit + 1 // one more tells whether there are more
-	if in.Cursor != "" {
-		req.After = &api.TreePlace{}
-		if err := readCursor(in.Cursor, req.After); err != nil {
-			return nil, err
-		}
-	}
-	page := api.NodePage{Nodes: []api.Node{}}
-	err := s.service.Nodes(ctx, req,
-		func(head api.TreeHead) error { page.TreeHead = head; return nil },
-		func(n *api.Node) error { page.Nodes = append(page.Nodes, *n); return nil })
+	page, err := s.service.NodePage(ctx, req, in.Cursor, in.Limit)
 	if err != nil {
 		return nil, err
-	}
-	if len(page.Nodes) > in.Limit {
-		page.Nodes = page.Nodes[:in.Limit]
-		last := page.Nodes[in.Limit-1]
-		page.NextCursor = cursor(api.TreePlace{Generation: page.Generation, Level: last.Level, ID: last.ID})
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		hc.SetHeader("Content-Type", "application/json")

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/ingest"
 )
 
 // changed tells the audit log.
@@ -15,7 +14,7 @@ func (s *Service) changed(ctx context.Context, c api.Change) {
 }
 
 // counts says how much an ingest or a deletion changed; nil if that was nothing.
-func counts(r ingest.Report) map[string]int {
+func counts(r api.IngestReport) map[string]int {
 	all := map[string]int{}
 	for name, n := range map[string]int{
 		"documents_added": r.Documents.Added, "documents_changed": r.Documents.Changed, "documents_removed": r.Documents.Removed,

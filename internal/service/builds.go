@@ -30,7 +30,7 @@ type run struct {
 	steps []string // guarded by mu
 
 	// What follows is valid after done.
-	report coordinator.Report
+	report api.BuildReport
 	err    error
 }
 
@@ -106,17 +106,17 @@ func (s *Service) running(corpus string) *run {
 const planning = "/plan"
 
 // Plan says what a build would do and cost.
-func (s *Service) Plan(ctx context.Context, corpus string) (coordinator.Estimate, error) {
+func (s *Service) Plan(ctx context.Context, corpus string) (api.Estimate, error) {
 	if _, err := s.Record(ctx, corpus); err != nil {
-		return coordinator.Estimate{}, err
+		return api.Estimate{}, err
 	}
 	coord, err := s.deps.Builder.Coordinator(ctx, corpus)
 	if err != nil {
-		return coordinator.Estimate{}, err
+		return api.Estimate{}, err
 	}
 	leave, err := s.gate(ctx, planning) // each plans with all the memory that is there
 	if err != nil {
-		return coordinator.Estimate{}, err
+		return api.Estimate{}, err
 	}
 	defer leave()
 	return coord.Plan(ctx)
@@ -302,8 +302,8 @@ func (s *Service) shown(ctx context.Context, r *run, attached bool) (api.Build, 
 }
 
 // emptyStatus is that of no build: nothing was to do.
-func emptyStatus() coordinator.BuildStatus {
-	return coordinator.BuildStatus{WaitingFor: []string{}, Levels: []coordinator.LevelStatus{}, Buried: []coordinator.BuriedGroup{}}
+func emptyStatus() api.BuildStatus {
+	return api.BuildStatus{WaitingFor: []string{}, Levels: []api.LevelStatus{}, Buried: []api.BuriedGroup{}}
 }
 
 // Newest is the newest build of a corpus as its durable state has it.
@@ -434,7 +434,7 @@ func (s *Service) checkRest(ctx context.Context, corpus string) error {
 }
 
 // Rollback lets readers see the tree before the one that they see or, with forward, takes that back.
-func (s *Service) Rollback(ctx context.Context, corpus string, forward bool) (rolled coordinator.Rolled, err error) {
+func (s *Service) Rollback(ctx context.Context, corpus string, forward bool) (rolled api.Rolled, err error) {
 	defer func() {
 		var counts map[string]int
 		if err == nil {

@@ -139,43 +139,48 @@ func (s *Service) buildOpen(ctx context.Context, corpus string) (bool, error) {
 	return state.Resumable(), nil
 }
 
-// Ingest brings the corpus in line with the documents of the request.
-func (s *Service) Ingest(ctx context.Context, req ingest.Request) (report ingest.Report, err error) {
+// Ingest brings the corpus in line with the documents of a stream.
+func (s *Service) Ingest(ctx context.Context, req api.IngestRequest) (api.IngestReport, error) {
+	return s.IngestFiles(ctx, ingest.Request{Corpus: req.Corpus, Stream: req.Stream, ChunkTokens: req.ChunkTokens})
+}
+
+// IngestFiles brings the corpus in line with files of this machine.
+func (s *Service) IngestFiles(ctx context.Context, req ingest.Request) (report api.IngestReport, err error) {
 	defer func() {
 		s.changed(ctx, api.Change{Action: "ingest-documents", Corpus: req.Corpus, Counts: counts(report), Err: err})
 	}()
 	if err := checkName(req.Corpus); err != nil {
-		return ingest.Report{}, err
+		return api.IngestReport{}, err
 	}
 	if n := req.ChunkTokens; n != 0 && (n < 8 || n > 8192) {
-		return ingest.Report{}, api.Usagef("", "chunk_tokens is %d; it must be from 8 to 8192", n)
+		return api.IngestReport{}, api.Usagef("", "chunk_tokens is %d; it must be from 8 to 8192", n)
 	}
-	return s.change(ctx, req.Corpus, func(ctx context.Context, in *ingest.Ingester) (ingest.Report, error) { return in.Ingest(ctx, req) })
+	return s.change(ctx, req.Corpus, func(ctx context.Context, in *ingest.Ingester) (api.IngestReport, error) { return in.Ingest(ctx, req) })
 }
 
 // Delete removes documents.
-func (s *Service) Delete(ctx context.Context, corpus string, ids []string) (report ingest.Report, err error) {
+func (s *Service) Delete(ctx context.Context, corpus string, ids []string) (report api.IngestReport, err error) {
 	defer func() {
 		s.changed(ctx, api.Change{Action: "delete-documents", Corpus: corpus, Objects: ids, Counts: counts(report), Err: err})
 	}()
 	if _, err := s.Record(ctx, corpus); err != nil {
-		return ingest.Report{}, err
+		return api.IngestReport{}, err
 	}
-	return s.change(ctx, corpus, func(ctx context.Context, in *ingest.Ingester) (ingest.Report, error) {
+	return s.change(ctx, corpus, func(ctx context.Context, in *ingest.Ingester) (api.IngestReport, error) {
 		return in.Delete(ctx, corpus, ids)
 	})
 }
 
 // change changes documents when their turn has come.
-func (s *Service) change(ctx context.Context, corpus string, do func(context.Context, *ingest.Ingester) (ingest.Report, error)) (ingest.Report, error) {
+func (s *Service) change(ctx context.Context, corpus string, do func(context.Context, *ingest.Ingester) (api.IngestReport, error)) (api.IngestReport, error) {
 	t, err := s.turn(ctx, corpus)
 	if err != nil {
-		return ingest.Report{}, err
+		return api.IngestReport{}, err
 	}
 	defer t.end(s.deps.Log)
 	in, err := s.ingester(t)
 	if err != nil {
-		return ingest.Report{}, err
+		return api.IngestReport{}, err
 	}
 	report, err := do(t.Context(), in)
 	return report, t.outcome(err)
@@ -183,39 +188,39 @@ func (s *Service) change(ctx context.Context, corpus string, do func(context.Con
 
 // DeleteCorpus removes a corpus: first the work of its newest build, so that nothing is left that would write into it. Neither an
 // ingest nor a build can begin meanwhile.
-func (s *Service) DeleteCorpus(ctx context.Context, corpus string) (report ingest.Report, err error) {
+func (s *Service) DeleteCorpus(ctx context.Context, corpus string) (report api.IngestReport, err error) {
 	defer func() {
 		s.changed(ctx, api.Change{Action: "delete-corpus", Corpus: corpus, Counts: counts(report), Err: err})
 	}()
 	if _, err := s.Record(ctx, corpus); err != nil {
-		return ingest.Report{}, err
+		return api.IngestReport{}, err
 	}
 	t, err := s.turn(ctx, corpus)
 	if err != nil {
-		return ingest.Report{}, err
+		return api.IngestReport{}, err
 	}
 	defer t.end(s.deps.Log)
 	if err := s.checkRest(ctx, corpus); err != nil {
-		return ingest.Report{}, err
+		return api.IngestReport{}, err
 	}
 	state, err := s.deps.Builds.Load(ctx, corpus)
 	if err != nil && !errors.Is(err, levels.ErrNotFound) {
-		return ingest.Report{}, err
+		return api.IngestReport{}, err
 	}
 	if state == nil { // no build has ever been, and the builder's places may not be there
 		in, err := s.ingester(t)
 		if err != nil {
-			return ingest.Report{}, err
+			return api.IngestReport{}, err
 		}
 		report, err = in.DeleteAll(t.Context(), corpus)
 		return report, t.outcome(err)
 	}
 	if err := s.deps.Builder.Purge(ctx, corpus, state.Build); err != nil {
-		return ingest.Report{}, err
+		return api.IngestReport{}, err
 	}
 	coord, err := s.deps.Builder.Coordinator(ctx, corpus)
 	if err != nil {
-		return ingest.Report{}, err
+		return api.IngestReport{}, err
 	}
 	err = coord.Alone(t.Context(), func(ctx context.Context, nodes store.Store) error {
 		in, err := ingest.New(s.cfg.Ingest, t.Store(nodes), t.Corpora(s.deps.Corpora), s.deps.Embedder)
@@ -236,15 +241,19 @@ var errEnough = errors.New("enough")
 // Documents lists documents by id.
 func (s *Service) Documents(ctx context.Context, req api.DocumentsRequest) (api.DocumentPage, error) {
 	page := api.DocumentPage{Corpus: req.Corpus, Documents: []api.Document{}}
+	var after afterDocument
+	if err := readCursor(req.Cursor, &after); err != nil {
+		return page, err
+	}
 	if _, err := s.Record(ctx, req.Corpus); err != nil {
 		return page, err
 	}
 	err := s.deps.Store.Documents(ctx, req.Corpus, req.Prefix, func(d store.Document) error {
 		switch {
-		case d.ID <= req.After && req.After != "":
+		case d.ID <= after.ID && req.Cursor != "":
 			return nil
-		case len(page.Documents) == req.Limit:
-			page.More = true
+		case req.Limit > 0 && len(page.Documents) == req.Limit:
+			page.NextCursor = cursor(afterDocument{page.Documents[req.Limit-1].ID})
 			return errEnough
 		}
 		page.Documents = append(page.Documents, api.Document{ID: d.ID, Leaves: d.Leaves})

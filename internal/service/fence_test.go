@@ -39,7 +39,7 @@ func TestA1VersionsAtTheSameTime(t *testing.T) {
 		var both sync.WaitGroup
 		for i, s := range []*service.Service{one, two} {
 			both.Go(func() {
-				report, err := s.Ingest(t.Context(), ingest.Request{Corpus: "c", Paths: []string{"-"}, Stdin: strings.NewReader(version(round, fmt.Sprint("version ", i)))})
+				report, err := s.IngestFiles(t.Context(), ingest.Request{Corpus: "c", Paths: []string{"-"}, Stdin: strings.NewReader(version(round, fmt.Sprint("version ", i)))})
 				if err != nil || report.LeftOut() {
 					t.Errorf("round %d: %+v, %v", round, report, err)
 				}
@@ -95,13 +95,13 @@ func TestA11BoundedWait(t *testing.T) {
 		here, there := service.New(service.Config{}, deps), service.New(service.Config{}, deps)
 		defer here.Close()
 		defer there.Close()
-		if _, err := here.Ingest(t.Context(), ingest.Request{Corpus: "c", Paths: []string{"-"}, Stdin: strings.NewReader(version(0, "it"))}); err != nil {
+		if _, err := here.IngestFiles(t.Context(), ingest.Request{Corpus: "c", Paths: []string{"-"}, Stdin: strings.NewReader(version(0, "it"))}); err != nil {
 			t.Fatal(err)
 		}
 		body := endless{make(chan struct{})}
 		var slow sync.WaitGroup
 		slow.Go(func() {
-			if _, err := here.Ingest(t.Context(), ingest.Request{Corpus: "c", Paths: []string{"-"}, Stdin: body}); err != nil {
+			if _, err := here.IngestFiles(t.Context(), ingest.Request{Corpus: "c", Paths: []string{"-"}, Stdin: body}); err != nil {
 				t.Errorf("the slow one: %v", err)
 			}
 		})
@@ -109,7 +109,7 @@ func TestA11BoundedWait(t *testing.T) {
 		for name, s := range map[string]*service.Service{"the same process": here, "another process": there} {
 			for what, change := range map[string]func() error{
 				"ingest": func() error {
-					_, err := s.Ingest(t.Context(), ingest.Request{Corpus: "c", Paths: []string{"-"}, Stdin: strings.NewReader(version(1, "it"))})
+					_, err := s.IngestFiles(t.Context(), ingest.Request{Corpus: "c", Paths: []string{"-"}, Stdin: strings.NewReader(version(1, "it"))})
 					return err
 				},
 				"delete": func() error { _, err := s.Delete(t.Context(), "c", []string{"d"}); return err },

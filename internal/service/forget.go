@@ -47,7 +47,7 @@ func (s *Service) Forget(ctx context.Context, corpus string, ids []string) (out 
 		}
 		report, err := in.Delete(ctx, corpus, ids)
 		out.Documents, out.Leaves = report.Documents.Removed, report.Leaves.Removed
-		if errors.Is(err, ingest.ErrUnknown) {
+		if errors.Is(err, api.ErrUnknown) {
 			err = nil
 		}
 		return err

@@ -29,7 +29,7 @@ type elsewhere struct {
 	tries   int
 }
 
-func (e *elsewhere) Run(ctx context.Context, corpus string, _ coordinator.Request, _ api.BuildRequest) (coordinator.Report, error) {
+func (e *elsewhere) Run(ctx context.Context, corpus string, _ coordinator.Request, _ api.BuildRequest) (api.BuildReport, error) {
 	e.tries++
 	if e.tries == e.after {
 		lease, err := e.records.Acquire(ctx, corpus, levels.RightBuild, "another", time.Minute, 0)
@@ -37,10 +37,10 @@ func (e *elsewhere) Run(ctx context.Context, corpus string, _ coordinator.Reques
 			err = e.records.Save(ctx, lease, &levels.State{Corpus: corpus, Build: "theirs", Status: levels.Running})
 		}
 		if err != nil {
-			return coordinator.Report{}, err
+			return api.BuildReport{}, err
 		}
 	}
-	return coordinator.Report{}, fmt.Errorf("corpus %s: %w", corpus, levels.ErrHeld)
+	return api.BuildReport{}, fmt.Errorf("corpus %s: %w", corpus, levels.ErrHeld)
 }
 
 // known makes the record of corpus c, as an ingest would.
@@ -106,12 +106,12 @@ func TestA11Turn(t *testing.T) {
 		body, client := io.Pipe()
 		first := make(chan error, 1)
 		go func() {
-			_, err := s.Ingest(t.Context(), ingest.Request{Corpus: "c", Stream: body})
+			_, err := s.IngestFiles(t.Context(), ingest.Request{Corpus: "c", Stream: body})
 			first <- err
 		}()
 		synctest.Wait()
 		began := time.Now()
-		_, err := s.Ingest(t.Context(), ingest.Request{Corpus: "c", Stream: rows(1)})
+		_, err := s.IngestFiles(t.Context(), ingest.Request{Corpus: "c", Stream: rows(1)})
 		if waited := time.Since(began); waited != time.Minute || api.Judge(err).Status != http.StatusConflict {
 			t.Errorf("after %s: %v", waited, err)
 		}
@@ -119,7 +119,7 @@ func TestA11Turn(t *testing.T) {
 		if err := <-first; err != nil {
 			t.Error(err)
 		}
-		if _, err := s.Ingest(t.Context(), ingest.Request{Corpus: "c", Stream: rows(1)}); err != nil {
+		if _, err := s.IngestFiles(t.Context(), ingest.Request{Corpus: "c", Stream: rows(1)}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -6,7 +6,6 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/answer"
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/retrieve"
@@ -19,9 +18,9 @@ import (
 func (s *Service) retriever(record *levels.Corpus) *retrieve.Retriever {
 	kind, cfg, embedder := "", retrieve.Config{}, s.deps.Embedder
 	switch {
-	case record.Embedder == ingest.Given && s.cfg.LexicalEmbedder:
+	case record.Embedder == levels.Given && s.cfg.LexicalEmbedder:
 		kind, cfg.ByWords, embedder = fmt.Sprint("words ", record.Width), true, givenEmbedder{llm.Lexical{Width: record.Width}}
-	case record.Embedder == ingest.Given:
+	case record.Embedder == levels.Given:
 		kind, embedder = "given", givenEmbedder{embedder}
 	}
 	s.mu.Lock()
@@ -35,7 +34,7 @@ func (s *Service) retriever(record *levels.Corpus) *retrieve.Retriever {
 // givenEmbedder passes for the one that made the vectors which were brought along.
 type givenEmbedder struct{ llm.Embedder }
 
-func (givenEmbedder) Name() string { return ingest.Given }
+func (givenEmbedder) Name() string { return levels.Given }
 
 // Query answers with hits.
 func (s *Service) Query(ctx context.Context, corpus string, q api.Query) (retrieve.Result, error) {

@@ -85,7 +85,7 @@ type Deps struct {
 type Builder interface {
 	// Run builds until the build rests, as coordinator.Build does, with the budget of s. When ctx ends the build rests or is given up
 	// for another process to go on with.
-	Run(ctx context.Context, corpus string, req coordinator.Request, s api.BuildRequest) (coordinator.Report, error)
+	Run(ctx context.Context, corpus string, req coordinator.Request, s api.BuildRequest) (api.BuildReport, error)
 	// Coordinator returns one that plans, reports, cancels and collects.
 	Coordinator(ctx context.Context, corpus string) (*coordinator.Coordinator, error)
 	// Purge removes the tasks and plans of a build whose corpus is about to be deleted.
@@ -205,7 +205,7 @@ func (s *Service) Status(ctx context.Context, corpus string) (api.Status, error)
 }
 
 func (s *Service) status(ctx context.Context, corpus string) (api.Status, error) {
-	result := api.Status{Corpora: []coordinator.Status{}}
+	result := api.Status{Corpora: []api.CorpusStatus{}}
 	names := []string{corpus}
 	if corpus == "" {
 		var err error

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/service"
@@ -31,7 +31,7 @@ func rows(n int) *strings.Reader {
 
 func fill(t *testing.T, s *service.Service, n int) {
 	t.Helper()
-	if _, err := s.Ingest(t.Context(), ingest.Request{Corpus: "c", Stream: rows(n)}); err != nil {
+	if _, err := s.IngestFiles(t.Context(), ingest.Request{Corpus: "c", Stream: rows(n)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -74,7 +74,7 @@ func TestTwoReplicas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if rest.State != levels.Paused || rest.Report.Outcome != coordinator.OutcomePaused {
+	if rest.State != levels.Paused || rest.Report.Outcome != api.OutcomePaused {
 		t.Errorf("%s: %+v", rest.State, rest.Report)
 	}
 }
@@ -111,7 +111,7 @@ func TestIngestsTakeTurns(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			report, err := s.Ingest(t.Context(), ingest.Request{Corpus: "c", Stream: rows(200)})
+			report, err := s.IngestFiles(t.Context(), ingest.Request{Corpus: "c", Stream: rows(200)})
 			if err != nil || report.Leaves.Total != 200 || report.ErrorCount != 0 {
 				t.Errorf("%v: %+v", err, report)
 			}
@@ -124,7 +124,36 @@ func TestIngestsTakeTurns(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Ingest(ctx, ingest.Request{Corpus: "c", Stream: rows(1)}); !errors.Is(err, context.Canceled) {
+	if _, err := s.IngestFiles(ctx, ingest.Request{Corpus: "c", Stream: rows(1)}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestDocumentsPages: a list comes whole without a limit, and in pages with one.
+func TestDocumentsPages(t *testing.T) {
+	svc := servicetest.Open(t, t.TempDir()).Service(t)
+	var rows strings.Builder
+	for i := range 5 {
+		fmt.Fprintf(&rows, `{"id":"%d","document_id":"d%d","text":"Bird %d."}`+"\n", i, i, i)
+	}
+	if _, err := svc.Ingest(t.Context(), api.IngestRequest{Corpus: "birds", Stream: strings.NewReader(rows.String())}); err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[int][]int{0: {5}, 2: {2, 2, 1}, 5: {5}, 9: {5}} {
+		var got []int
+		req := api.DocumentsRequest{Corpus: "birds", Limit: limit}
+		for {
+			page, err := svc.Documents(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, len(page.Documents))
+			if req.Cursor = page.NextCursor; req.Cursor == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("limit %d: pages of %v, want %v", limit, got, want)
+		}
 	}
 }

@@ -218,31 +218,25 @@ func (v *view) chosen(req api.TreeRequest) ([]*shape, error) {
 		}
 		list = v.under(top, req.Depth)
 	}
-	if p := req.After; p != nil {
-		if p.Generation != v.generation {
-			return nil, moved()
-		}
-		at, _ := slices.BinarySearchFunc(list, p, func(x *shape, p *api.TreePlace) int {
-			if x.level != p.Level {
-				return x.level - p.Level
-			}
-			if c := x.id.Compare(p.ID); c != 0 {
-				return c
-			}
-			return -1 // the place itself was read
-		})
-		list = list[at:]
-	}
-	if req.Limit > 0 && len(list) > req.Limit {
-		list = list[:req.Limit]
-	}
 	return list, nil
+}
+
+// after returns what of a list comes after a place.
+func (v *view) after(list []*shape, p afterNode) ([]*shape, error) {
+	if p.Generation != v.generation {
+		return nil, moved()
+	}
+	at, _ := slices.BinarySearchFunc(list, p, func(x *shape, p afterNode) int {
+		// The place itself was read, so it counts as before.
+		return cmp.Or(cmp.Compare(x.level, p.Level), x.id.Compare(p.ID), -1)
+	})
+	return list[at:], nil
 }
 
 // Nodes hands on the nodes that a request is for. A leaf that is gone meanwhile is left out; a summary that is, because a newer
 // generation was published, ends it with an error.
 func (s *Service) Nodes(ctx context.Context, req api.TreeRequest, head func(api.TreeHead) error, emit func(*api.Node) error) error {
-	v, err := s.view(ctx, req.Corpus, req.After != nil || req.Limit > 0)
+	v, err := s.view(ctx, req.Corpus, false)
 	if err != nil {
 		return err
 	}
@@ -253,6 +247,38 @@ func (s *Service) Nodes(ctx context.Context, req api.TreeRequest, head func(api.
 	if err := head(api.TreeHead{Corpus: v.corpus, Generation: v.generation}); err != nil {
 		return err
 	}
+	return s.emit(ctx, v, list, req, emit)
+}
+
+// NodePage returns the next nodes that a request is for.
+func (s *Service) NodePage(ctx context.Context, req api.TreeRequest, at string, limit int) (api.NodePage, error) {
+	var place afterNode
+	if err := readCursor(at, &place); err != nil {
+		return api.NodePage{}, err
+	}
+	v, err := s.view(ctx, req.Corpus, true)
+	if err != nil {
+		return api.NodePage{}, err
+	}
+	list, err := v.chosen(req)
+	if err == nil && at != "" {
+		list, err = v.after(list, place)
+	}
+	if err != nil {
+		return api.NodePage{}, err
+	}
+	page := api.NodePage{TreeHead: api.TreeHead{Corpus: v.corpus, Generation: v.generation}, Nodes: []api.Node{}}
+	if len(list) > limit {
+		list = list[:limit]
+		last := list[limit-1]
+		page.NextCursor = cursor(afterNode{v.generation, last.level, last.id})
+	}
+	err = s.emit(ctx, v, list, req, func(n *api.Node) error { page.Nodes = append(page.Nodes, *n); return nil })
+	return page, err
+}
+
+// emit reads the nodes of a list and hands them on.
+func (s *Service) emit(ctx context.Context, v *view, list []*shape, req api.TreeRequest, emit func(*api.Node) error) error {
 	documents := documentsUnder{}
 	for page := range slices.Chunk(list, 512) {
 		read, err := s.readPage(ctx, v, page, store.Fields{Text: req.Text, Vector: req.Vectors})

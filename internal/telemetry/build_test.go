@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 	"github.com/aerie-rag/aerie/internal/store"
@@ -67,7 +67,7 @@ func TestBuildMovesEveryMetric(t *testing.T) {
 	})
 	report := r.build(false)
 	looking.Wait()
-	if report.Outcome != coordinator.OutcomeBuilt || len(report.Buried) == 0 {
+	if report.Outcome != api.OutcomeBuilt || len(report.Buried) == 0 {
 		t.Fatalf("the build ended as %s with %d buried: %s", report.Outcome, len(report.Buried), report.Why)
 	}
 

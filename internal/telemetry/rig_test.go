@@ -12,6 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/clustering"
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/corpus"
@@ -212,7 +213,7 @@ func (r *rig) ingest() {
 }
 
 // build runs one build with a worker beside it.
-func (r *rig) build(force bool) coordinator.Report {
+func (r *rig) build(force bool) api.BuildReport {
 	r.t.Helper()
 	work, stop := context.WithCancel(context.Background())
 	var working sync.WaitGroup

@@ -24,7 +24,7 @@ type stopped struct {
 	// during is called once a call is under way, and may end the build's context; nil lets the build come to rest by itself.
 	during func(r *rig, build string, interrupt func()) error
 	// build, if not nil, replaces building with the rig's coordinator.
-	build func(r *rig) (coordinator.Report, error)
+	build func(r *rig) (api.BuildReport, error)
 	exit  int
 }
 
@@ -48,7 +48,7 @@ func (k *keeper) Save(ctx context.Context, lease levels.Lease, state *levels.Sta
 
 // superseded begins a build that nobody goes on with, lets a coordinator that is configured differently meet it, and reports what
 // became of the first.
-func superseded(r *rig, req coordinator.Request) (coordinator.Report, error) {
+func superseded(r *rig, req coordinator.Request) (api.BuildReport, error) {
 	first, err := r.coord.Build(r.t.Context(), coordinator.Request{Force: true, Trigger: "test", Detach: true})
 	r.must(err)
 	cfg, deps, kept := r.cfg, r.deps, &keeper{r.deps.Builds, map[string]levels.State{}}
@@ -70,7 +70,7 @@ var allStops = []stopped{
 	{stop: levels.Stop{Status: levels.Paused, Cause: levels.CauseAsked}, during: asked(levels.Paused), exit: api.ExitFailed},
 	{stop: levels.Stop{Status: levels.Cancelled, Cause: levels.CauseAsked}, during: asked(levels.Cancelled), exit: api.ExitFailed},
 	{stop: levels.Stop{Status: levels.Paused, Cause: levels.CauseInterrupted}, during: func(_ *rig, _ string, interrupt func()) error { interrupt(); return nil }, exit: api.ExitFailed},
-	{stop: levels.Stop{Status: levels.Failed, Cause: levels.CauseError}, build: func(r *rig) (coordinator.Report, error) {
+	{stop: levels.Stop{Status: levels.Failed, Cause: levels.CauseError}, build: func(r *rig) (api.BuildReport, error) {
 		deps := r.deps
 		deps.Cluster = func(context.Context, clustering.Config, clustering.Input) (clustering.Result, error) {
 			return clustering.Result{}, errors.New("over budget: only words") // which mean nothing
@@ -79,10 +79,10 @@ var allStops = []stopped{
 		r.must(err)
 		return coord.Build(r.t.Context(), coordinator.Request{Trigger: "test"})
 	}, exit: api.ExitFailed},
-	{stop: levels.Stop{Status: levels.Cancelled, Cause: levels.CauseReplaced}, build: func(r *rig) (coordinator.Report, error) {
+	{stop: levels.Stop{Status: levels.Cancelled, Cause: levels.CauseReplaced}, build: func(r *rig) (api.BuildReport, error) {
 		return superseded(r, coordinator.Request{Force: true, Trigger: "test", Detach: true})
 	}, exit: api.ExitFailed},
-	{stop: levels.Stop{Status: levels.Cancelled, Cause: levels.CauseSettings}, build: func(r *rig) (coordinator.Report, error) {
+	{stop: levels.Stop{Status: levels.Cancelled, Cause: levels.CauseSettings}, build: func(r *rig) (api.BuildReport, error) {
 		r.must(r.db.Corpora().Update(r.t.Context(), corpusName, func(c *levels.Corpus) error {
 			c.Generation = 1 // of an unknown baseline, so that nothing is due
 			return nil
@@ -128,7 +128,7 @@ func TestEveryCause(t *testing.T) {
 }
 
 // run brings a build to rest, and reads its cause back from the record.
-func (c stopped) run(r *rig, entered chan struct{}) coordinator.Report {
+func (c stopped) run(r *rig, entered chan struct{}) api.BuildReport {
 	if c.build != nil {
 		report, err := c.build(r)
 		r.must(err)

@@ -25,7 +25,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/aerie-rag/aerie/internal/coordinator"
+	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/telemetry"
@@ -148,7 +148,7 @@ func TestTracesOfABuild(t *testing.T) {
 		wrap:     func(q queue.Queue) queue.Queue { again.Queue = q; return again },
 	})
 	report := r.build(false)
-	if report.Outcome != coordinator.OutcomeBuilt {
+	if report.Outcome != api.OutcomeBuilt {
 		t.Fatalf("the build ended as %s: %s", report.Outcome, report.Why)
 	}
 	r.tel.Close(context.Background())

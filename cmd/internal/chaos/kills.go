@@ -73,7 +73,7 @@ func (t *test) killing(ctx context.Context, kills int) error {
 	tasks := t.endpoint.Counts().ChatOK - before
 	t.say("one build of %d calls, and %d kills", tasks, kills)
 	err = t.fleet.ask(ctx, func(c *client.Client) error {
-		_, err := c.Ingest(ctx, ingest.Request{Corpus: corpus, Paths: []string{file}})
+		_, err := ingest.Remote{To: c}.Ingest(ctx, ingest.Request{Corpus: corpus, Paths: []string{file}})
 		return err
 	})
 	if err != nil {

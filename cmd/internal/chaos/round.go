@@ -83,7 +83,7 @@ func (t *test) generations(ctx context.Context, corpus string, want []nodes) err
 	for g := range want {
 		file := filepath.Join(t.folder, fmt.Sprintf("%s-%d.jsonl", corpus, g))
 		err := t.fleet.ask(ctx, func(c *client.Client) error {
-			_, err := c.Ingest(ctx, ingest.Request{Corpus: corpus, Paths: []string{file}})
+			_, err := ingest.Remote{To: c}.Ingest(ctx, ingest.Request{Corpus: corpus, Paths: []string{file}})
 			return err
 		})
 		if err != nil {

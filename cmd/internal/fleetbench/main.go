@@ -134,7 +134,7 @@ func level(ctx context.Context, out io.Writer, cfg *config.Config, p *wire.Place
 		return err
 	}
 	start := time.Now()
-	if _, err := svc.Ingest(ctx, ingest.Request{Corpus: name, Paths: []string{file}}); err != nil {
+	if _, err := svc.IngestFiles(ctx, ingest.Request{Corpus: name, Paths: []string{file}}); err != nil {
 		return err
 	}
 	ingested := time.Since(start)
@@ -142,7 +142,7 @@ func level(ctx context.Context, out io.Writer, cfg *config.Config, p *wire.Place
 	if err != nil {
 		return err
 	}
-	if report.Outcome != coordinator.OutcomeBuilt {
+	if report.Outcome != api.OutcomeBuilt {
 		return fmt.Errorf("the build is %s: %s", report.Outcome, report.Why)
 	}
 	l := report.Levels[0]

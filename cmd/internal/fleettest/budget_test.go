@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 )
@@ -49,7 +48,7 @@ func TestRagflow7957BudgetPausesTheFleet(t *testing.T) {
 	f.ingest(server, rows(80))
 	const budget = 4000
 
-	report := parsed[coordinator.Report](t, f.exits(api.ExitBudget, server, "build", "--max-tokens", fmt.Sprint(budget)))
+	report := parsed[api.BuildReport](t, f.exits(api.ExitBudget, server, "build", "--max-tokens", fmt.Sprint(budget)))
 	checkPaused(t, f, report, &paid, budget)
 	// The coordinator's own configuration has no budget; what was asked for with the build stands, though nobody looks.
 	f.coordinator()
@@ -72,9 +71,9 @@ func TestRagflow7957BudgetPausesTheFleet(t *testing.T) {
 	}
 }
 
-func checkPaused(t *testing.T, f *fleet, report coordinator.Report, paid *bill, budget int) {
+func checkPaused(t *testing.T, f *fleet, report api.BuildReport, paid *bill, budget int) {
 	t.Helper()
-	if report.Outcome != coordinator.OutcomePaused || report.Cause != levels.CauseBudget {
+	if report.Outcome != api.OutcomePaused || report.Cause != levels.CauseBudget {
 		t.Errorf("the build is %s: %s", report.Outcome, report.Why)
 	}
 	f.untilIdle()

@@ -12,8 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 	"github.com/aerie-rag/aerie/internal/retrieve"
@@ -49,11 +47,11 @@ func firstGeneration(t *testing.T, f *fleet, server *process, one *alone) {
 	one.must("build")
 	paid := f.endpoint.Counts().ChatOK
 
-	ingested := parsed[ingest.Report](t, f.must(server, "ingest", file))
+	ingested := parsed[api.IngestReport](t, f.must(server, "ingest", file))
 	if ingested.Documents.Added != 8 || ingested.Leaves.Total != 40 {
 		t.Errorf("ingested %+v", ingested)
 	}
-	plan := parsed[coordinator.Estimate](t, f.must(server, "plan"))
+	plan := parsed[api.Estimate](t, f.must(server, "plan"))
 	report := f.built(server)
 	if len(report.Levels) < 2 || report.Generation != 1 || len(plan.Levels) == 0 || plan.Levels[0].Clusters != report.Levels[0].Clusters {
 		t.Errorf("planned %+v, built %+v", plan, report)
@@ -64,8 +62,8 @@ func firstGeneration(t *testing.T, f *fleet, server *process, one *alone) {
 	if diff := cmp.Diff(one.nodes(), f.summaries()); diff != "" {
 		t.Errorf("the tree isn't that of the embedded build (-embedded +fleet):\n%s", diff)
 	}
-	again := parsed[coordinator.Report](t, f.must(server, "build"))
-	if again.Outcome != coordinator.OutcomeNothingToDo {
+	again := parsed[api.BuildReport](t, f.must(server, "build"))
+	if again.Outcome != api.OutcomeNothingToDo {
 		t.Errorf("a second build is %s: %s", again.Outcome, again.Why)
 	}
 	found := parsed[retrieve.Result](t, f.must(server, "query", "violin varnish and rosin"))
@@ -87,7 +85,7 @@ func secondGeneration(t *testing.T, f *fleet, server *process, one *alone) {
 	gone := []string{"d003", "d004"}
 	one.must(append([]string{"delete"}, gone...)...)
 	one.must("build")
-	deleted := parsed[ingest.Report](t, f.must(server, append([]string{"delete"}, gone...)...))
+	deleted := parsed[api.IngestReport](t, f.must(server, append([]string{"delete"}, gone...)...))
 	if deleted.Documents.Removed != 2 || deleted.Leaves.Removed != 10 {
 		t.Errorf("deleted %+v", deleted)
 	}

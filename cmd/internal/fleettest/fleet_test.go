@@ -25,7 +25,6 @@ import (
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/client"
 	"github.com/aerie-rag/aerie/internal/config"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
@@ -203,16 +202,16 @@ func (f *fleet) exits(code int, through *process, args ...string) ran {
 }
 
 // built is aerie build that ends with a new generation.
-func (f *fleet) built(through *process, args ...string) coordinator.Report {
+func (f *fleet) built(through *process, args ...string) api.BuildReport {
 	f.t.Helper()
-	report := parsed[coordinator.Report](f.t, f.must(through, append([]string{"build"}, args...)...))
-	if report.Outcome != coordinator.OutcomeBuilt {
+	report := parsed[api.BuildReport](f.t, f.must(through, append([]string{"build"}, args...)...))
+	if report.Outcome != api.OutcomeBuilt {
 		f.t.Fatalf("the build is %s: %s", report.Outcome, report.Why)
 	}
 	return report
 }
 
-func (f *fleet) status(through *process) coordinator.Status {
+func (f *fleet) status(through *process) api.CorpusStatus {
 	f.t.Helper()
 	s := parsed[api.Status](f.t, f.must(through, "status"))
 	if len(s.Corpora) != 1 || s.Corpora[0].Corpus != f.corpus {

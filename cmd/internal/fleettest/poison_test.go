@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 )
@@ -118,8 +117,8 @@ func TestNats5564PoisonIsBuried(t *testing.T) {
 	p.worker()
 	p.worker()
 	f.ingest(server, rows(60))
-	report := parsed[coordinator.Report](t, f.exits(api.ExitLeftOut, server, "build"))
-	if report.Outcome != coordinator.OutcomeDegraded || len(report.Buried) != 1 || report.Buried[0].Cause != "worker_died" {
+	report := parsed[api.BuildReport](t, f.exits(api.ExitLeftOut, server, "build"))
+	if report.Outcome != api.OutcomeDegraded || len(report.Buried) != 1 || report.Buried[0].Cause != "worker_died" {
 		t.Errorf("the build is %s: %s; buried %+v", report.Outcome, report.Why, report.Buried)
 	}
 	if len(report.Levels) != 1 || report.Levels[0].NodesOut != report.Levels[0].Clusters-1 {
@@ -137,12 +136,12 @@ func TestNats5564PoisonIsBuried(t *testing.T) {
 
 	p.heal()
 	p.dying.Wait()
-	other := parsed[coordinator.Report](t, f.aerie(server, "retry", "--failed", "--cause", "attempts"))
-	if other.Outcome == coordinator.OutcomeBuilt {
+	other := parsed[api.BuildReport](t, f.aerie(server, "retry", "--failed", "--cause", "attempts"))
+	if other.Outcome == api.OutcomeBuilt {
 		t.Error("a retry of another cause has built")
 	}
-	finished := parsed[coordinator.Report](t, f.must(server, "retry", "--failed", "--cause", "worker_died"))
-	if finished.Outcome != coordinator.OutcomeBuilt || finished.Build != report.Build {
+	finished := parsed[api.BuildReport](t, f.must(server, "retry", "--failed", "--cause", "worker_died"))
+	if finished.Outcome != api.OutcomeBuilt || finished.Build != report.Build {
 		t.Errorf("after the retry build %s (before: %s) is %s: %s", finished.Build, report.Build, finished.Outcome, finished.Why)
 	}
 	if diff := cmp.Diff(one.nodes(), f.summaries()); diff != "" {

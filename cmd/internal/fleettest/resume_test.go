@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 )
@@ -68,7 +67,7 @@ func TestRagflow2851OnlyWhatFailedRunsAgain(t *testing.T) {
 	f.worker("--summaries.base_url", r.server.URL+"/v1")
 	f.worker("--summaries.base_url", r.server.URL+"/v1")
 	f.ingest(server, rows(60))
-	report := parsed[coordinator.Report](t, f.exits(api.ExitLeftOut, server, "build"))
+	report := parsed[api.BuildReport](t, f.exits(api.ExitLeftOut, server, "build"))
 	if len(report.Levels) != 2 || report.Levels[0].Clusters != first || report.Levels[1].Clusters != second || len(report.Buried) != 1 || report.Buried[0].Level != 2 {
 		t.Fatalf("the build is %s: %s; levels %+v, buried %+v", report.Outcome, report.Why, report.Levels, report.Buried)
 	}
@@ -80,8 +79,8 @@ func TestRagflow2851OnlyWhatFailedRunsAgain(t *testing.T) {
 	r.mu.Lock()
 	r.healed = true
 	r.mu.Unlock()
-	finished := parsed[coordinator.Report](t, f.must(server, "retry", "--failed"))
-	if finished.Outcome != coordinator.OutcomeBuilt || finished.Build != report.Build || finished.Calls != first+second {
+	finished := parsed[api.BuildReport](t, f.must(server, "retry", "--failed"))
+	if finished.Outcome != api.OutcomeBuilt || finished.Build != report.Build || finished.Calls != first+second {
 		t.Errorf("after the retry: %+v", finished)
 	}
 	if got := f.endpoint.Counts().ChatOK; got != first+second {

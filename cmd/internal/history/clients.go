@@ -17,9 +17,7 @@ import (
 
 // Coordinator is what clients ask: one process of several that share their places.
 type Coordinator interface {
-	Ingest(ctx context.Context, req ingest.Request) (ingest.Report, error)
-	Delete(ctx context.Context, corpus string, ids []string) (ingest.Report, error)
-	Documents(ctx context.Context, req api.DocumentsRequest) (api.DocumentPage, error)
+	api.Documents
 	Nodes(ctx context.Context, req api.TreeRequest, head func(api.TreeHead) error, emit func(*api.Node) error) error
 	Start(ctx context.Context, corpus string, s api.Start) (api.Build, error)
 	Collect(ctx context.Context, corpus string) (api.Collected, error)
@@ -102,7 +100,7 @@ func (r *recorder) document(i int) string { return fmt.Sprintf("document-%d", i)
 func (r *recorder) put(ctx context.Context, client int, c Coordinator, document string) {
 	version := r.version(false)
 	r.change(client, document, version, func() error {
-		report, err := c.Ingest(ctx, ingest.Request{Corpus: r.cfg.Corpus, Paths: []string{"-"}, Stdin: strings.NewReader(rows(document, version))})
+		report, err := ingest.Remote{To: c}.Ingest(ctx, ingest.Request{Corpus: r.cfg.Corpus, Paths: []string{"-"}, Stdin: strings.NewReader(rows(document, version))})
 		if err == nil && report.LeftOut() {
 			err = fmt.Errorf("something was left out: %+v", report.Errors)
 		}
@@ -129,7 +127,7 @@ func rows(document string, version int) string {
 // refused reports whether an error says that nothing was done at all.
 func refused(err error) bool {
 	e := api.Judge(err)
-	return errors.Is(err, ingest.ErrUnknown) || e.Status == http.StatusConflict || e.Status == http.StatusNotFound
+	return errors.Is(err, api.ErrUnknown) || e.Status == http.StatusConflict || e.Status == http.StatusNotFound
 }
 
 // read reads all documents, and the tree over them.

@@ -36,8 +36,8 @@ type noBuilds struct{}
 
 var errNoBuilds = api.Conflictf("", "nothing is built here")
 
-func (noBuilds) Run(context.Context, string, coordinator.Request, api.BuildRequest) (coordinator.Report, error) {
-	return coordinator.Report{}, errNoBuilds
+func (noBuilds) Run(context.Context, string, coordinator.Request, api.BuildRequest) (api.BuildReport, error) {
+	return api.BuildReport{}, errNoBuilds
 }
 
 func (noBuilds) Coordinator(context.Context, string) (*coordinator.Coordinator, error) {
@@ -83,12 +83,12 @@ func serve(ctx context.Context, home string, out io.Writer) error {
 
 // ingestFile is a process that does what aerie does with a file on somebody else's behalf. What is wrong with the file is no failure.
 func ingestFile(ctx context.Context, to, file string) error {
-	c, err := client.New(client.Config{URL: "http://" + to, Base: filepath.Dir(file)})
+	c, err := client.New(client.Config{URL: "http://" + to})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	_, err = c.Ingest(ctx, ingest.Request{Corpus: "evil", Paths: []string{file}})
+	_, err = ingest.Remote{To: c, Base: filepath.Dir(file)}.Ingest(ctx, ingest.Request{Corpus: "evil", Paths: []string{file}})
 	var answered *api.Error
 	if errors.As(err, &answered) && answered.Status >= 400 && answered.Status < 500 {
 		err = nil
@@ -145,7 +145,8 @@ func (v *victim) fill(ctx context.Context) (string, error) {
 	for i := range 400 {
 		fmt.Fprintf(&rows, `{"id":"g%d","document_id":"good/%d","text":"Owls listen in the dark, and number %d does so too."}`+"\n", i, i%40, i)
 	}
-	if _, err := v.client.Ingest(ctx, ingest.Request{Corpus: "good", Paths: []string{"-"}, Stdin: strings.NewReader(rows.String())}); err != nil {
+	there := ingest.Remote{To: v.client}
+	if _, err := there.Ingest(ctx, ingest.Request{Corpus: "good", Paths: []string{"-"}, Stdin: strings.NewReader(rows.String())}); err != nil {
 		return "", err
 	}
 	return v.state(ctx)

@@ -57,13 +57,13 @@ func (b *Builder) note(coord *coordinator.Coordinator, corpus string, runs bool)
 var _ service.Builder = (*Builder)(nil)
 
 // Run implements service.Builder.
-func (b *Builder) Run(ctx context.Context, corpus string, req coordinator.Request, _ api.BuildRequest) (coordinator.Report, error) {
+func (b *Builder) Run(ctx context.Context, corpus string, req coordinator.Request, _ api.BuildRequest) (api.BuildReport, error) {
 	if _, err := b.Places.EmbedderOf(ctx, b.Models, corpus); err != nil {
-		return coordinator.Report{}, err
+		return api.BuildReport{}, err
 	}
 	coord, err := b.coordinator(corpus)
 	if err != nil {
-		return coordinator.Report{}, err
+		return api.BuildReport{}, err
 	}
 	side, stop := context.WithCancel(ctx)
 	var reporting sync.WaitGroup

@@ -9,7 +9,6 @@ import (
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/coordinator"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
@@ -111,7 +110,7 @@ func asUsage(err error) error {
 
 // BroughtAlong reports whether a corpus has vectors of a model that isn't configured.
 func BroughtAlong(cfg *config.Config, record *levels.Corpus) bool {
-	return record.Embedder == ingest.Given && cfg.Embeddings.Provider == llm.ProviderLexical
+	return record.Embedder == levels.Given && cfg.Embeddings.Provider == llm.ProviderLexical
 }
 
 // EmbedderOf returns the embedder for the summaries of a corpus. It refuses to mix vectors of two models: where only the width
@@ -128,7 +127,7 @@ func (p *Places) EmbedderOf(ctx context.Context, m *Models, corpus string) (llm.
 	switch {
 	case !m.own && record.Embedder == name:
 		return m.Embedder, nil
-	case !m.own && record.Embedder != ingest.Given:
+	case !m.own && record.Embedder != levels.Given:
 		return nil, api.Usagef("set embeddings as they were, or ingest into another --corpus",
 			"corpus %q holds vectors of %s, but embeddings are configured as %s, and the two can't be mixed", record.Name, record.Embedder, name)
 	}

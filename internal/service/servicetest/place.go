@@ -111,19 +111,19 @@ func (p builder) Coordinator(_ context.Context, name string) (*coordinator.Coord
 }
 
 // Run implements service.Builder, with a worker beside the coordinator.
-func (p builder) Run(ctx context.Context, name string, req coordinator.Request, _ api.BuildRequest) (coordinator.Report, error) {
+func (p builder) Run(ctx context.Context, name string, req coordinator.Request, _ api.BuildRequest) (api.BuildReport, error) {
 	coord, err := p.Coordinator(ctx, name)
 	if err != nil {
-		return coordinator.Report{}, err
+		return api.BuildReport{}, err
 	}
 	summaries := llm.SummariesConfig{Provider: llm.ProviderExtractive, ContextTokens: 4096, MaxOutputTokens: 100}
 	reduce, err := summaries.MapReduce(corpus.NewCounter(), nil)
 	if err != nil {
-		return coordinator.Report{}, err
+		return api.BuildReport{}, err
 	}
 	extractive, err := llm.NewSummarizer(summaries, llm.Deps{Counter: reduce.Counter})
 	if err != nil {
-		return coordinator.Report{}, err
+		return api.BuildReport{}, err
 	}
 	work, err := worker.New(worker.Config{
 		Slots: 2, MaxAttempts: 2, Recipe: recipe, Heartbeat: p.conn.Heartbeat(), Reduce: reduce,
@@ -132,7 +132,7 @@ func (p builder) Run(ctx context.Context, name string, req coordinator.Request, 
 		Journal: p.conn.Journal(), Summarizer: hooked{extractive, p.Place}, Embedder: llm.Lexical{}, Marked: coord.Hint,
 	})
 	if err != nil {
-		return coordinator.Report{}, err
+		return api.BuildReport{}, err
 	}
 	workCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var working sync.WaitGroup
