@@ -213,14 +213,14 @@ func (h *home) coordinator(m *wire.Models, events func(string)) (*coordinator.Co
 
 // Plan says what a build would do. It needs the queue for the journal only: where there is none yet, or another process
 // has it, paid answers count as calls.
-func (h *home) Plan(ctx context.Context, name string) (api.Estimate, error) {
+func (h *home) Plan(ctx context.Context, name string, full bool) (api.Estimate, error) {
 	if _, err := h.Record(ctx, name); err != nil {
 		return api.Estimate{}, err
 	}
-	return h.of(name).plan(ctx)
+	return h.of(name).plan(ctx, full)
 }
 
-func (h *home) plan(ctx context.Context) (api.Estimate, error) {
+func (h *home) plan(ctx context.Context, full bool) (api.Estimate, error) {
 	var journal journal.Journal
 	if h.places.HasQueue() {
 		switch err := h.places.OpenQueue(); {
@@ -245,7 +245,7 @@ func (h *home) plan(ctx context.Context) (api.Estimate, error) {
 	side.Go(func() { h.showDoing(sideCtx, coord) })
 	defer side.Wait()
 	defer stopSide()
-	return coord.Plan(ctx)
+	return coord.Plan(ctx, full)
 }
 
 // showDoing tells what a coordinator is busy with, until ctx ends: clustering a large corpus takes a while.

@@ -12,21 +12,23 @@ import (
 )
 
 func (c *cli) planCommand() *cobra.Command {
+	var full bool
 	cmd := &cobra.Command{
 		Use: "plan", Short: "Say what a build would do and cost, without making a call", Args: none,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.plan(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.plan(cmd.Context(), full) },
 	}
+	cmd.Flags().BoolVar(&full, "full", false, "compute what a build in full would do, which takes as long as clustering everything")
 	keyflag.Add(cmd.Flags(), c.flags, allKeys, append(append([]string{}, buildShown...), clusterShown...)...)
 	return cmd
 }
 
-func (c *cli) plan(ctx context.Context) error {
+func (c *cli) plan(ctx context.Context, full bool) error {
 	h, err := c.openExisting()
 	if err != nil {
 		return err
 	}
 	defer h.close()
-	estimate, err := h.Plan(ctx, c.cfg.Corpus)
+	estimate, err := h.Plan(ctx, c.cfg.Corpus, full)
 	if err != nil {
 		return err
 	}
@@ -56,7 +58,11 @@ func showEstimate(w io.Writer, e api.Estimate) {
 		sum  *api.EstimateSum
 	}{{"growing the tree", e.Incremental}, {"in full", e.Full}} {
 		if s := way.sum; s != nil && e.Incremental != nil {
-			fmt.Fprintf(w, "  %s: about %s, %s kept, %s carried, %s tokens in, at most %s out%s\n", way.name, plural(s.Calls, "call", "calls"),
+			name := way.name
+			if s.Estimate {
+				name += " (estimated; plan --full computes it)"
+			}
+			fmt.Fprintf(w, "  %s: about %s, %s kept, %s carried, %s tokens in, at most %s out%s\n", name, plural(s.Calls, "call", "calls"),
 				count(s.Kept), count(s.Carried), count(s.InputTokens), count(s.OutputTokens), costText(s.Cost))
 		}
 	}

@@ -77,7 +77,7 @@ type Estimate struct {
 	tree.Usage
 	Cost *Cost `json:"cost"`
 	// Incremental is what a build that grows the tree would do, nil where it can't; Full what one in full would. Levels and the
-	// sums above are of the one that the next build is.
+	// sums above are of the one that was asked about: the way of the next build, unless it was in full.
 	Incremental    *EstimateSum `json:"incremental"`
 	Full           *EstimateSum `json:"full"`
 	WouldBuild     bool         `json:"would_build"`
@@ -93,6 +93,9 @@ type EstimateSum struct {
 	InputTokens  int   `json:"input_tokens"`
 	OutputTokens int   `json:"output_tokens"`
 	Cost         *Cost `json:"cost"`
+	// Estimate says that not even the clusters of level 1 were computed: they are taken to be about as many and as large as those of
+	// the tree that has grown.
+	Estimate bool `json:"estimate"`
 }
 
 // LevelEstimate is one level of an estimate.

@@ -62,8 +62,8 @@ type DocumentPage struct {
 
 // Builds plans, starts and stops builds.
 type Builds interface {
-	// Plan says what a build would do and cost, and makes no call.
-	Plan(ctx context.Context, corpus string) (Estimate, error)
+	// Plan says what a build would do and cost, or with full one in full, and makes no call.
+	Plan(ctx context.Context, corpus string, full bool) (Estimate, error)
 	// Start starts a build or goes on with one, and returns once it is under way, or at rest. Where one runs already it is that.
 	Start(ctx context.Context, corpus string, s Start) (Build, error)
 	// Build returns a build as it is now. Only the newest of a corpus is known.

@@ -6,15 +6,20 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
 )
 
 // Plan implements api.Builds.
-func (c *Client) Plan(ctx context.Context, corpus string) (api.Estimate, error) {
+func (c *Client) Plan(ctx context.Context, corpus string, full bool) (api.Estimate, error) {
 	var estimate api.Estimate
-	err := c.call(ctx, http.MethodGet, corpusPath(corpus, "plan"), nil, nil, &estimate)
+	query := url.Values{}
+	if full {
+		query.Set("full", "true")
+	}
+	err := c.call(ctx, http.MethodGet, corpusPath(corpus, "plan"), query, nil, &estimate)
 	return estimate, err
 }
 

@@ -297,7 +297,7 @@ func TestBrokenAnswers(t *testing.T) {
 			_, err := c.Ask(t.Context(), "x", api.Ask{}, func(answer.Sentence) {})
 			return err
 		}},
-		"a page": {"text/html", "<h1>Welcome</h1>", func() error { _, err := c.Plan(t.Context(), "x"); return err }},
+		"a page": {"text/html", "<h1>Welcome</h1>", func() error { _, err := c.Plan(t.Context(), "x", false); return err }},
 	} {
 		before := func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Content-Type", c.kind)

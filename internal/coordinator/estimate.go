@@ -18,9 +18,10 @@ import (
 // Calls.
 type Dry func(ctx context.Context, passages []mapreduce.Child) (tree.Usage, error)
 
-// Plan computes what a build would do, writes nothing and makes no call. An unfinished build is estimated by its own
-// frozen plan.
-func (c *Coordinator) Plan(ctx context.Context) (api.Estimate, error) {
+// Plan computes what a build would do, or with inFull one in full, writes nothing and makes no call. An unfinished build is estimated
+// by its own frozen plan. Clusters of a build in full are computed only where it is one, or is asked about: that takes as long as
+// the build's own clustering.
+func (c *Coordinator) Plan(ctx context.Context, inFull bool) (api.Estimate, error) {
 	record, leaves, err := c.corpus(ctx)
 	if err != nil {
 		return api.Estimate{}, err
@@ -37,7 +38,7 @@ func (c *Coordinator) Plan(ctx context.Context) (api.Estimate, error) {
 	if err != nil {
 		return api.Estimate{}, err
 	}
-	if plan != nil {
+	if plan != nil && !inFull {
 		err = c.estimateLevels(ctx, plan, &e)
 		c.sum(&e)
 		return e, err
@@ -47,6 +48,15 @@ func (c *Coordinator) Plan(ctx context.Context) (api.Estimate, error) {
 		return api.Estimate{}, err
 	}
 	defer in.close()
+	grown := e
+	if c.inFull(record) == "" {
+		if err := c.estimateGrowth(ctx, record, in, &grown); err != nil {
+			return api.Estimate{}, err
+		}
+		if !inFull {
+			return grown, nil
+		}
+	}
 	if plan, err = c.wouldBePlan(ctx, in); err != nil {
 		return api.Estimate{}, err
 	}
@@ -54,16 +64,7 @@ func (c *Coordinator) Plan(ctx context.Context) (api.Estimate, error) {
 		return api.Estimate{}, err
 	}
 	c.sum(&e)
-	e.Full = whole(&e)
-	if c.inFull(record) == "" {
-		grown := api.Estimate{Corpus: e.Corpus, Levels: []api.LevelEstimate{}, WouldBuild: e.WouldBuild, Why: e.Why, Full: e.Full}
-		if err := c.estimateGrowth(ctx, record.Generation, in, &grown); err != nil {
-			return api.Estimate{}, err
-		}
-		c.sum(&grown)
-		grown.Incremental = whole(&grown)
-		return grown, nil
-	}
+	e.Full, e.Incremental = whole(&e), grown.Incremental
 	return e, nil
 }
 
@@ -116,9 +117,8 @@ func (c *Coordinator) wouldBePlan(ctx context.Context, in *rows) (*levels.Plan, 
 	if err != nil {
 		return nil, err
 	}
-	return &levels.Plan{
-		Corpus: c.cfg.Corpus, Level: 1, NodesIn: len(in.ids), Stopped: stopped, Clusters: c.clusters(1, from, groups, nil),
-	}, nil
+	clusters, err := c.clusters(ctx, 1, from, groups, nil)
+	return &levels.Plan{Corpus: c.cfg.Corpus, Level: 1, NodesIn: len(in.ids), Stopped: stopped, Clusters: clusters}, err
 }
 
 // estimateLevels fills in level 1 exactly and the levels above by its proportions: each cluster above holds as many
@@ -213,19 +213,23 @@ func (c *Coordinator) foresee(ctx context.Context, clusters []levels.Cluster) (t
 			total.Reused++
 			continue
 		}
-		passages := make([]mapreduce.Child, 0, len(cl.Children))
-		for _, id := range cl.Children {
-			if child, ok := texts[id]; ok { // else it was deleted meanwhile
-				passages = append(passages, child)
-			}
-		}
-		usage, err := c.deps.Dry(ctx, passages)
+		usage, err := c.deps.Dry(ctx, passagesOf(&cl, texts))
 		if err != nil {
 			return total, fmt.Errorf("coordinator: cluster %s: %w", cl.ID, err)
 		}
 		total = total.Add(usage)
 	}
 	return total, nil
+}
+
+func passagesOf(cl *levels.Cluster, texts map[tree.ID]mapreduce.Child) []mapreduce.Child {
+	passages := make([]mapreduce.Child, 0, len(cl.Children))
+	for _, id := range cl.Children {
+		if child, ok := texts[id]; ok { // else it was deleted meanwhile
+			passages = append(passages, child)
+		}
+	}
+	return passages
 }
 
 // textsOf reads the children of the clusters that don't exist yet, many at a time.

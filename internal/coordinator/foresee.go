@@ -15,11 +15,16 @@ import (
 // estimateGrowth goes through the levels as a build that grows would. Level 1 is exact. Above, a summary that would be made
 // stands for the time being where the one before it stands, or amid its children, so that the levels are an estimate only as
 // far as new texts move.
-func (c *Coordinator) estimateGrowth(ctx context.Context, generation int, in *rows, e *api.Estimate) error {
-	p, err := c.readPast(ctx, generation, c.cfg.Stale)
+func (c *Coordinator) estimateGrowth(ctx context.Context, record *levels.Corpus, in *rows, e *api.Estimate) error {
+	p, err := c.readPast(ctx, record.Generation, c.cfg.Stale)
 	if err != nil {
 		return err
 	}
+	anew := &anew{same: c.sameAsFull(record)}
+	defer func() {
+		c.sum(e)
+		e.Incremental, e.Full = whole(e), anew.sum(c.cfg.Price)
+	}()
 	p.leaves.know(in.ids, in.tokens)
 	line := newLineage(in.ids, p.leaves)
 	var plan *levels.Plan
@@ -33,12 +38,19 @@ func (c *Coordinator) estimateGrowth(ctx context.Context, generation int, in *ro
 			e.StoppedBecause = stopped
 			return nil
 		}
-		next := &levels.Plan{Level: level, NodesIn: len(in.ids), Clusters: c.clusters(level, from, groups, p)}
+		clusters, err := c.clusters(ctx, level, from, groups, p)
+		if err != nil {
+			return err
+		}
+		next := &levels.Plan{Level: level, NodesIn: len(in.ids), Clusters: clusters}
 		at, err := c.estimateLevel(ctx, p, next, e.Levels)
 		if err != nil {
 			return err
 		}
 		e.Levels = append(e.Levels, at)
+		if err := anew.add(ctx, c, next); err != nil {
+			return err
+		}
 		above, err := c.standIns(ctx, next, from)
 		if err != nil {
 			return err

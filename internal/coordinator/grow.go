@@ -179,9 +179,9 @@ func select2(a, b []int32, shared bool) []int32 {
 
 // decide says what becomes of a cluster whose ID is that of a made one: whether its slot's node stays, its text is carried over, or a new one is made.
 //
-// A text is made again when anything that it was made from is gone from below it, be it deleted or moved, and when the share
-// of the tokens below that it hasn't seen is above p.stale; with 0 nothing is carried.
-func (p *past) decide(c *levels.Cluster, b *below, level int) {
+// A text is made again when anything that it was made from is gone from below it, be it deleted or moved, and the text isn't known to
+// hold nothing of it; and when the share of the tokens below that it hasn't seen is above p.stale; with 0 nothing is carried.
+func (p *past) decide(c *levels.Cluster, b *below, level int, clean map[tree.ID]bool) {
 	under := union(b.under, c.Children)
 	tokens := p.leaves.sum(under)
 	made := 0
@@ -189,16 +189,27 @@ func (p *past) decide(c *levels.Cluster, b *below, level int) {
 		made += b.unseen[child]
 	}
 	c.Unseen = min(made, tokens)
-	old := p.slots[c.Slot]
-	if p.stale == 0 || old == nil || old.emptied || c.ID == old.writer() || len(without(old.under, under)) > 0 {
-		return
-	}
-	unseen := min(old.unseen+p.leaves.sum(without(under, old.under)), tokens)
-	if float64(unseen) > p.stale*float64(tokens) {
+	old, unseen, gone := p.carriable(c, under)
+	if old == nil || gone && !clean[old.id] {
 		return
 	}
 	c.Author, c.Unseen = old.writer(), unseen
 	c.ID = tree.CarriedID(p.corpus, c.DocumentID, level, p.recipe, c.Author, c.Children)
+}
+
+// carriable returns the slot whose text a cluster may get as far as what it hasn't seen goes, how much that is, and whether anything is
+// gone from below it; nil if there is none.
+func (p *past) carriable(c *levels.Cluster, under []int32) (old *slot, unseen int, gone bool) {
+	old = p.slots[c.Slot]
+	if p.stale == 0 || old == nil || old.emptied || c.ID == old.writer() {
+		return nil, 0, false
+	}
+	tokens := p.leaves.sum(under)
+	unseen = min(old.unseen+p.leaves.sum(without(under, old.under)), tokens)
+	if float64(unseen) > p.stale*float64(tokens) {
+		return nil, 0, false
+	}
+	return old, unseen, len(without(old.under, under)) > 0
 }
 
 // keeps reports whether a cluster's summary is one of the tree before, as it is.

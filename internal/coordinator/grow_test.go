@@ -14,7 +14,6 @@ import (
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/clustering"
 	"github.com/aerie-rag/aerie/internal/coordinator"
-	"github.com/aerie-rag/aerie/internal/mapreduce"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -59,9 +58,18 @@ func growing(t *testing.T) *system {
 // write makes a document of words of a topic: one leaf for each number.
 func (s *system) write(document string, topic int, words ...int) {
 	s.t.Helper()
-	var nodes []tree.Node
+	texts := make([]string, len(words))
 	for i, w := range words {
-		text := fmt.Sprintf("%d.%d %d.%d", topic, w, topic, w+1)
+		texts[i] = fmt.Sprintf("%d.%d %d.%d", topic, w, topic, w+1)
+	}
+	s.writeTexts(document, texts)
+}
+
+// writeTexts makes a document of leaves.
+func (s *system) writeTexts(document string, texts []string) {
+	s.t.Helper()
+	var nodes []tree.Node
+	for i, text := range texts {
 		vectors, _ := topical{}.Embed(context.Background(), []string{text})
 		nodes = append(nodes, tree.Node{
 			ID: tree.LeafID(corpusName, document, i, text), DocumentID: document, ChunkIndex: i, Text: text, Tokens: 6,
@@ -72,7 +80,7 @@ func (s *system) write(document string, topic int, words ...int) {
 	if err := s.nodes.Put(context.Background(), corpusName, nodes); err != nil {
 		s.t.Fatal(err)
 	}
-	s.changed(len(words))
+	s.changed(len(texts))
 }
 
 // erase deletes a document.
@@ -197,14 +205,12 @@ func (s *system) plan() api.Estimate {
 		Corpus: corpusName, Rule: s.rule, MinChunks: 4, Recipe: s.recipe, Holder: "plan", Incremental: true, Stale: s.stale, Clustering: *s.grow,
 	}, coordinator.Deps{
 		Store: s.nodes, Corpora: s.records.Corpora(), Builds: s.records, Barrier: s.records, Plans: s.records, Queue: s.queue,
-		Dry: func(context.Context, []mapreduce.Child) (tree.Usage, error) {
-			return tree.Usage{Calls: 1}, nil
-		},
+		Dry: s.dry,
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	estimate, err := c.Plan(context.Background())
+	estimate, err := c.Plan(context.Background(), false)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -419,7 +425,34 @@ func TestGrowthForeseen(t *testing.T) {
 	if calls := estimate.Incremental.Calls; 5*calls < 4*report.Calls || 5*calls > 6*report.Calls {
 		t.Errorf("%d calls foreseen, %d made", calls, report.Calls)
 	}
-	if estimate.Full.Calls <= estimate.Incremental.Calls {
-		t.Errorf("in full %d calls, incremental %d", estimate.Full.Calls, estimate.Incremental.Calls)
+	if in := estimate.Incremental.InputTokens; 5*in < 4*below(s, report) || 5*in > 6*below(s, report) {
+		t.Errorf("%d tokens foreseen, %d were read", in, below(s, report))
 	}
+	if !estimate.Full.Estimate || estimate.Incremental.Estimate {
+		t.Errorf("%+v, %+v", estimate.Full, estimate.Incremental)
+	}
+	full := s.build(coordinator.Request{Full: true})
+	if calls := full.Calls + full.Reused; 5*estimate.Full.Calls < 4*calls || 5*estimate.Full.Calls > 6*calls {
+		t.Errorf("in full %d calls foreseen, %d summaries made", estimate.Full.Calls, calls)
+	}
+	if again := s.plan(); again.Full.Calls != 0 || again.Full.Kept != calls(full) {
+		t.Errorf("after a build in full another one would make %+v", again.Full)
+	}
+}
+
+func calls(r api.BuildReport) int { return r.Calls + r.Reused }
+
+// below is how many tokens the summaries that a build has made were made from.
+func below(s *system, r api.BuildReport) int {
+	nodes := s.nodesByID()
+	tokens := 0
+	for _, n := range nodes {
+		if n.Born != r.Generation || n.Carried() || n.IsLeaf() {
+			continue
+		}
+		for _, c := range n.Children {
+			tokens += nodes[c].Tokens
+		}
+	}
+	return tokens
 }

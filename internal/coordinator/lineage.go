@@ -52,7 +52,8 @@ func leavesOf(plan *levels.Plan) []tree.ID {
 // leafNumbers names leaves by small numbers, those of now and those of the tree before alike, and knows their tokens.
 type leafNumbers struct {
 	of     map[tree.ID]int32
-	tokens []int // by number; 0 for a leaf that is gone
+	ids    []tree.ID // by number
+	tokens []int     // by number; 0 for a leaf that is gone
 }
 
 func newLeafNumbers() *leafNumbers { return &leafNumbers{of: make(map[tree.ID]int32)} }
@@ -62,6 +63,7 @@ func (l *leafNumbers) number(id tree.ID) int32 {
 	if !ok {
 		n = int32(len(l.tokens))
 		l.of[id] = n
+		l.ids = append(l.ids, id)
 		l.tokens = append(l.tokens, 0)
 	}
 	return n

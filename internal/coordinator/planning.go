@@ -82,7 +82,10 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 	if len(groups) == 0 {
 		return levels.NoLevel{Level: level, Why: stopped, Baseline: baseline}, nil
 	}
-	plan := r.freeze(level, from, groups)
+	plan, err := r.freeze(level, from, groups)
+	if err != nil {
+		return nil, err
+	}
 	if err := r.fenced(r.ctx, func(ctx context.Context) error { return r.deps.Plans.PutPlan(ctx, plan) }); err != nil {
 		return nil, fmt.Errorf("coordinator: plan of level %d: %w", level, err)
 	}
@@ -395,24 +398,27 @@ func mixSeed(seed uint64, level int, document string) uint64 {
 }
 
 // freeze turns groups of rows into a sealed plan. Groups with the same children are one cluster.
-func (r *run) freeze(level int, from *below, groups []grown) *levels.Plan {
+func (r *run) freeze(level int, from *below, groups []grown) (*levels.Plan, error) {
 	plan := &levels.Plan{
 		Corpus: r.cfg.Corpus, Build: r.state.Build, Level: level, Recipe: r.cfg.Recipe,
 		Generation: r.state.Generation, Scope: r.cfg.Rule.Scope, NodesIn: len(from.rows.ids),
 	}
-	plan.Clusters = r.clusters(level, from, groups, r.past)
+	var err error
+	if plan.Clusters, err = r.clusters(r.ctx, level, from, groups, r.past); err != nil {
+		return nil, err
+	}
 	for i := range plan.Clusters {
 		plan.Clusters[i].NLeaves = len(r.lineage.under(plan.Clusters[i].Children))
 	}
 	plan.Seal()
-	return plan
+	return plan, nil
 }
 
 // clusters are the tasks of a plan, without the numbers of leaves.
-func (c *Coordinator) clusters(level int, from *below, groups []grown, p *past) []levels.Cluster {
+func (c *Coordinator) clusters(ctx context.Context, level int, from *below, groups []grown, p *past) ([]levels.Cluster, error) {
 	in := from.rows
 	seen := make(map[tree.ID]bool, len(groups))
-	clusters := make([]levels.Cluster, 0, len(groups))
+	all := make([]levels.Cluster, 0, len(groups))
 	for _, group := range groups {
 		cluster := levels.Cluster{
 			DocumentID: in.documents[group.rows[0]], Children: make([]tree.ID, len(group.rows)),
@@ -423,13 +429,20 @@ func (c *Coordinator) clusters(level int, from *below, groups []grown, p *past) 
 			cluster.Tokens += in.tokens[row]
 		}
 		cluster.ID = tree.SummaryID(c.cfg.Corpus, cluster.DocumentID, level, c.cfg.Recipe, cluster.Children)
-		if p != nil {
-			p.decide(&cluster, from, level)
+		all = append(all, cluster)
+	}
+	if p != nil {
+		clean, err := c.clean(ctx, p, from, all)
+		if err != nil {
+			return nil, fmt.Errorf("coordinator: level %d: %w", level, err)
 		}
-		if !seen[cluster.ID] {
-			seen[cluster.ID] = true
-			clusters = append(clusters, cluster)
+		for i := range all {
+			p.decide(&all[i], from, level, clean)
 		}
 	}
-	return clusters
+	return slices.DeleteFunc(all, func(cluster levels.Cluster) bool {
+		twice := seen[cluster.ID]
+		seen[cluster.ID] = true
+		return twice
+	}), nil
 }

@@ -387,7 +387,7 @@ func (s *system) forget(kill *killSwitch, document string) (coordinator.Forgotte
 }
 
 // TestForgetKilledAtEveryCall: whenever it is killed, the same again leaves no text of the document anywhere, the tree keeps its
-// shape, and the next build makes as many calls as after a deletion.
+// shape, and the next build makes what was emptied again, not more.
 func TestForgetKilledAtEveryCall(t *testing.T) {
 	begun := func(kill *killSwitch) *system {
 		s, _, _ := twoTrees(t)
@@ -403,14 +403,15 @@ func TestForgetKilledAtEveryCall(t *testing.T) {
 	s := begun(&killSwitch{})
 	before := len(s.seenSummaries())
 	counting := &killSwitch{}
-	if out, err := s.forget(counting, "doc07"); err != nil || out.Summaries == 0 || out.Answers == 0 || out.Cancelled != "" {
+	out, err := s.forget(counting, "doc07")
+	if err != nil || out.Summaries == 0 || out.Answers == 0 || out.Cancelled != "" {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	if after := len(s.seenSummaries()); after != before {
 		t.Errorf("readers see %d summaries, before there were %d", after, before)
 	}
-	if got := s.mustGrow(coordinator.Request{Force: true}); got.Calls != want.Calls {
-		t.Errorf("the next build makes %d calls, after a deletion it would be %d", got.Calls, want.Calls)
+	if got := s.mustGrow(coordinator.Request{Force: true}); got.Calls < want.Calls || got.Calls > out.Summaries {
+		t.Errorf("the next build makes %d calls, after a deletion it would be %d, and %d texts were taken out", got.Calls, want.Calls, out.Summaries)
 	}
 	for at := 1; at <= counting.calls; at++ {
 		for _, unfinished := range []int{0, 9} {

@@ -49,6 +49,7 @@ type system struct {
 	counter  mapreduce.Counter
 	stale    float64
 	keep     int
+	dry      coordinator.Dry
 	still    time.Duration
 	around   func(store.Store) store.Store // nil: the nodes as they are
 }
@@ -58,6 +59,13 @@ func newSystem(t testing.TB) *system {
 		t: t, nodes: storetest.NewMemory(), records: leveltest.NewMemory(),
 		queue: queuetest.NewMemory(queuetest.MemoryConfig{}), journal: queuetest.NewJournal(),
 		endpoint: &endpoint{paid: map[string]int{}}, cluster: inFives, recipe: "r", slots: 4, embedder: hashed{}, counter: words{},
+		dry: func(_ context.Context, passages []mapreduce.Child) (tree.Usage, error) {
+			u := tree.Usage{Calls: 1}
+			for _, p := range passages {
+				u.InputTokens += p.Tokens
+			}
+			return u, nil
+		},
 		rule: levels.Rule{Threshold: 0.1, Scope: tree.ScopeCorpus, KeepLeaves: true},
 	}
 }

@@ -26,6 +26,11 @@ type retryInput struct {
 	Body *api.RetryRequest `required:"false"`
 }
 
+type planInput struct {
+	CorpusPath
+	Full bool `query:"full" doc:"compute what a build in full would do, which takes as long as clustering everything"`
+}
+
 type rollbackInput struct {
 	CorpusPath
 	Body *api.RollbackRequest `required:"false"`
@@ -42,8 +47,8 @@ func (s *Server) buildRoutes() {
 	register(s, huma.Operation{
 		OperationID: "get-plan", Method: http.MethodGet, Path: "/v1/corpora/{corpus}/plan", Tags: []string{"builds"},
 		Summary: "Say what a build would do and cost, without a call", Errors: []int{http.StatusNotFound, http.StatusConflict},
-	}, func(ctx context.Context, in *CorpusPath) (*reply[api.Estimate], error) {
-		estimate, err := s.service.Plan(ctx, in.Corpus)
+	}, func(ctx context.Context, in *planInput) (*reply[api.Estimate], error) {
+		estimate, err := s.service.Plan(ctx, in.Corpus, in.Full)
 		return &reply[api.Estimate]{Status: http.StatusOK, Body: estimate}, err
 	})
 	register(s, huma.Operation{

@@ -100,7 +100,7 @@ func (e endless) Nodes(_ context.Context, _ api.TreeRequest, head func(api.TreeH
 
 func (endless) Status(context.Context, string) (api.Status, error) { panic("a bird in the works") }
 
-func (endless) Plan(context.Context, string) (api.Estimate, error) {
+func (endless) Plan(context.Context, string, bool) (api.Estimate, error) {
 	return api.Estimate{}, nil
 }
 

@@ -105,8 +105,8 @@ func (s *Service) running(corpus string) *run {
 // planning is the gate of plans, one after the other for all corpora. No corpus has this name.
 const planning = "/plan"
 
-// Plan says what a build would do and cost.
-func (s *Service) Plan(ctx context.Context, corpus string) (api.Estimate, error) {
+// Plan says what a build would do and cost, or with full one in full.
+func (s *Service) Plan(ctx context.Context, corpus string, full bool) (api.Estimate, error) {
 	if _, err := s.Record(ctx, corpus); err != nil {
 		return api.Estimate{}, err
 	}
@@ -119,7 +119,7 @@ func (s *Service) Plan(ctx context.Context, corpus string) (api.Estimate, error)
 		return api.Estimate{}, err
 	}
 	defer leave()
-	return coord.Plan(ctx)
+	return coord.Plan(ctx, full)
 }
 
 // heldFor is how long a start waits for another process, which has the corpus's lease, to say what it builds.
