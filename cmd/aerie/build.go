@@ -154,11 +154,11 @@ func (c *cli) outcome(ctx context.Context, r api.BuildReport) error {
 
 func showReport(w io.Writer, r api.BuildReport) {
 	if len(r.Levels) > 0 {
-		rows := [][]string{{"level", "nodes in", "summaries", "calls", "carried", "reused", "tokens in", "tokens out", "largest cluster", "mean size", "seconds"}}
+		rows := [][]string{{"level", "nodes in", "summaries", "calls", "carried", "reused", "tokens in", "tokens out", "out / in", "largest cluster", "most nodes", "mean nodes", "seconds"}}
 		for _, l := range r.Levels {
 			rows = append(rows, []string{
 				count(l.Level), count(l.NodesIn), count(l.NodesOut), count(l.Calls), count(l.Carried), count(l.Reused), count(l.InputTokens),
-				count(l.OutputTokens), count(l.LargestClusterTokens), fmt.Sprintf("%.1f", l.MeanClusterSize), fmt.Sprintf("%.1f", l.Seconds),
+				count(l.OutputTokens), fmt.Sprintf("%.2f", l.Compression), count(l.LargestClusterTokens), count(l.LargestClusterNodes), fmt.Sprintf("%.1f", l.MeanClusterSize), fmt.Sprintf("%.1f", l.Seconds),
 			})
 		}
 		table(w, rows)

@@ -72,7 +72,7 @@ func (h *home) Detach(ctx context.Context, name string, s api.Start) (api.Build,
 	if err != nil {
 		return api.Build{}, err
 	}
-	coord, err := o.coordinator(m, nil)
+	coord, err := o.coordinator(m)
 	if err != nil {
 		return api.Build{}, err
 	}
@@ -148,11 +148,22 @@ func (h *home) drive(ctx context.Context, req coordinator.Request) (api.BuildRep
 		return api.BuildReport{}, err
 	}
 	show := newDisplay(h.c, h.look)
-	coord, err := h.coordinator(m, show.event)
+	cfg := wire.CoordinatorConfig(h.cfg, h.cfg.Corpus, h.holder(), h.dir, m)
+	coord, err := h.places.Coordinator(cfg, m, func(deps *coordinator.Deps) {
+		deps.Events = show.event
+		if h.traces != nil {
+			deps.Observer = h.traces.Coordinator()
+		}
+	})
 	if err != nil {
 		return api.BuildReport{}, err
 	}
-	work, err := h.places.Worker(m, func(deps *worker.Deps) { deps.Marked = coord.Hint })
+	work, err := h.places.Worker(m, func(deps *worker.Deps) {
+		deps.Marked = coord.Hint
+		if h.traces != nil {
+			deps.Observer = h.traces.Worker(h.cfg.Build.Slots, h.cfg.Build.TaskTimeout)
+		}
+	})
 	if err != nil {
 		return api.BuildReport{}, err
 	}
@@ -206,9 +217,8 @@ func (h *home) drive(ctx context.Context, req coordinator.Request) (api.BuildRep
 }
 
 // coordinator returns one for the home's corpus. Without a queue it can only plan.
-func (h *home) coordinator(m *wire.Models, events func(string)) (*coordinator.Coordinator, error) {
-	cfg := wire.CoordinatorConfig(h.cfg, h.cfg.Corpus, h.holder(), h.dir, m)
-	return h.places.Coordinator(cfg, m, func(deps *coordinator.Deps) { deps.Events = events })
+func (h *home) coordinator(m *wire.Models) (*coordinator.Coordinator, error) {
+	return h.places.Coordinator(wire.CoordinatorConfig(h.cfg, h.cfg.Corpus, h.holder(), h.dir, m), m, nil)
 }
 
 // Plan says what a build would do. It needs the queue for the journal only: where there is none yet, or another process
@@ -236,7 +246,7 @@ func (h *home) plan(ctx context.Context, full bool) (api.Estimate, error) {
 	if err != nil {
 		return api.Estimate{}, err
 	}
-	coord, err := h.coordinator(m, nil)
+	coord, err := h.coordinator(m)
 	if err != nil {
 		return api.Estimate{}, err
 	}
@@ -346,7 +356,7 @@ func (b builder) Coordinator(_ context.Context, name string) (*coordinator.Coord
 	if err != nil {
 		return nil, err
 	}
-	return h.coordinator(m, nil)
+	return h.coordinator(m)
 }
 
 // Purge implements service.Builder.
@@ -405,7 +415,7 @@ func (h *home) reportOf(state *levels.State) (api.BuildReport, bool, error) {
 	if err != nil {
 		return api.BuildReport{}, false, err
 	}
-	coord, err := h.coordinator(m, nil)
+	coord, err := h.coordinator(m)
 	if err != nil {
 		return api.BuildReport{}, false, err
 	}

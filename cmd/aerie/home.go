@@ -14,6 +14,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
 	"github.com/aerie-rag/aerie/internal/service"
+	"github.com/aerie-rag/aerie/internal/telemetry"
 )
 
 // home is where this process does the work itself: on the embedded places of a folder or, if the configuration names them, on
@@ -26,7 +27,8 @@ type home struct {
 	counter *corpus.Counter
 
 	*service.Service
-	audit    *audit.Log // nil if nothing names one
+	audit    *audit.Log           // nil if nothing names one
+	traces   *telemetry.Telemetry // nil if nothing asks for any
 	ingested func(ingest.Progress)
 }
 
@@ -60,6 +62,12 @@ func (c *cli) openWith(base string, open func(context.Context, *config.Config, s
 	if places.Fleet {
 		h.dir = "" // the system's temporary folder
 	}
+	if writes {
+		if err := h.trace(); err != nil {
+			h.close()
+			return nil, err
+		}
+	}
 	cfg, deps, err := places.ServiceConfig(h.counter, builder{h})
 	if err != nil {
 		h.close()
@@ -90,6 +98,7 @@ func (h *home) close() {
 	if h.Service != nil {
 		h.Service.Close()
 	}
+	h.endTraces()
 	if h.audit != nil {
 		if err := h.audit.Close(); err != nil {
 			h.c.log.Warn("the audit log was not closed cleanly", "error", err)
@@ -126,4 +135,31 @@ func lockedHint(err error) error {
 		return failf(exitFailed, "wait until it ends, or stop it with Ctrl-C there", "%w", err)
 	}
 	return err
+}
+
+// trace makes traces of what this process does from here on if telemetry.otlp_endpoint or the OTEL_* variables ask for them, as they
+// do of coordinators and workers.
+func (h *home) trace() error {
+	t, err := telemetry.New(telemetry.Config{
+		Program: "aerie", Version: version, Env: h.c.env, Log: h.c.log,
+		Tracing: telemetry.Tracing{Endpoint: h.cfg.Telemetry.OTLPEndpoint, Ratio: h.cfg.Telemetry.TraceRatio},
+	})
+	if err != nil {
+		return usagef("", "%w", err)
+	}
+	if t.Traced() {
+		h.traces = t
+		h.places.Watch(t)
+	}
+	return nil
+}
+
+// endTraces sends what is left of them.
+func (h *home) endTraces() {
+	if h.traces == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	h.traces.Close(ctx)
 }

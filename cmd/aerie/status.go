@@ -143,6 +143,11 @@ func showBuild(w io.Writer, b *api.BuildStatus) {
 	if len(rows) > 1 {
 		table(w, rows)
 	}
+	for _, l := range b.Levels {
+		if l.Missing > 0 {
+			fmt.Fprintf(w, "  level %d: %s found nowhere, neither done nor queued nor buried, and queued again\n", l.Level, plural(l.Missing, "task was", "tasks were"))
+		}
+	}
 	for _, g := range b.Buried {
 		fmt.Fprintf(w, "  buried, %s: %s, such as level %d, %s: %s\n", g.Cause, plural(g.Count, "task", "tasks"), g.Example.Level,
 			g.Example.Task, firstLine(g.Example.Error, 400))

@@ -37,7 +37,9 @@ func serve(ctx context.Context, d *daemon.Daemon) error {
 	if err != nil {
 		return err
 	}
-	w, err := p.Worker(models, func(deps *worker.Deps) { deps.Observer = d.Telemetry.Worker(d.Config.Build.Slots, 0) })
+	w, err := p.Worker(models, func(deps *worker.Deps) {
+		deps.Observer = d.Telemetry.Worker(d.Config.Build.Slots, d.Config.Build.TaskTimeout)
+	})
 	if err != nil {
 		return err
 	}

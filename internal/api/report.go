@@ -56,7 +56,10 @@ type LevelReport struct {
 	LargestClusterTokens int     `json:"largest_cluster_tokens"`
 	MeanClusterTokens    float64 `json:"mean_cluster_tokens"`
 	MeanClusterSize      float64 `json:"mean_cluster_size"`
-	Seconds              float64 `json:"seconds"`
+	LargestClusterNodes  int     `json:"largest_cluster_nodes"` // of the cluster that has most, which need not be that with most tokens
+	// Compression is output tokens for each input token of the level's calls; 0 if none was made.
+	Compression float64 `json:"compression"`
+	Seconds     float64 `json:"seconds"`
 }
 
 // Cost is an amount of money.

@@ -62,6 +62,8 @@ type LevelStatus struct {
 	Queued   int `json:"queued"`
 	Running  int `json:"running"`
 	Buried   int `json:"buried"`
+	// Missing counts the tasks that were found nowhere since the level began, and queued again.
+	Missing int `json:"missing"`
 }
 
 // BuriedGroup is the buried tasks of one cause, with one example.

@@ -29,7 +29,7 @@ func TestBuild(t *testing.T) {
 	if report.Levels[0].NodesIn != 60 || report.Levels[0].NodesOut != 12 || report.Levels[1].NodesOut != 3 {
 		t.Errorf("levels: %+v", report.Levels)
 	}
-	if report.StoppedBecause != "3 nodes, build.min_chunks is 4" {
+	if report.StoppedBecause != "3 nodes, build.min_chunks is 4: on every level, fewer get no summaries above them" {
 		t.Errorf("stopped because %q", report.StoppedBecause)
 	}
 	if got := s.endpoint.total(); got != 15 {

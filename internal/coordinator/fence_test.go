@@ -154,7 +154,7 @@ func TestA3MissingNodesAreMadeAgain(t *testing.T) {
 			remove(1, 3)
 		case "level 2 is complete: 3 nodes":
 			remove(2, 1)
-		case "no level 3: 3 nodes, build.min_chunks is 4":
+		case "no level 3: 3 nodes, build.min_chunks is 4: on every level, fewer get no summaries above them":
 			remove(1, 2)
 			remove(2, 1)
 		}

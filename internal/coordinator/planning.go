@@ -98,6 +98,7 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 		planned.Largest = max(planned.Largest, c.Tokens)
 		planned.Tokens += c.Tokens
 		planned.Members += len(c.Children)
+		planned.Widest = max(planned.Widest, len(c.Children))
 		switch {
 		case r.past == nil:
 		case r.past.keeps(&c):
@@ -346,7 +347,7 @@ func (c *Coordinator) cluster(ctx context.Context, level int, from *below, p *pa
 func (c *Coordinator) clusterSpan(ctx context.Context, level int, in *rows, lo, hi int, progress func(string, int, int)) ([][]int, string, error) {
 	n := hi - lo
 	if n < c.cfg.MinChunks {
-		return nil, fmt.Sprintf("%d nodes, build.min_chunks is %d", n, c.cfg.MinChunks), nil
+		return nil, fmt.Sprintf("%d nodes, build.min_chunks is %d: on every level, fewer get no summaries above them", n, c.cfg.MinChunks), nil
 	}
 	cfg := c.cfg.Clustering
 	cfg.Seed = mixSeed(cfg.Seed, level, in.documents[lo])

@@ -59,7 +59,8 @@ func (r *run) report() api.BuildReport {
 		report.Levels = append(report.Levels, api.LevelReport{
 			Level: l.Level, NodesIn: l.NodesIn, NodesOut: l.Done, Clusters: l.Total, Usage: l.Usage, Carried: l.Carried,
 			LargestClusterTokens: l.Largest, MeanClusterTokens: mean(l.Tokens, l.Total),
-			MeanClusterSize: mean(l.Members, l.Total), Seconds: round(l.Took),
+			MeanClusterSize: mean(l.Members, l.Total), LargestClusterNodes: l.Widest, Seconds: round(l.Took),
+			Compression: mean(l.Usage.OutputTokens, l.Usage.InputTokens),
 		})
 	}
 	if r.cfg.Price != nil {

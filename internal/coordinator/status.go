@@ -138,7 +138,7 @@ func readBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Tim
 		b.WaitingFor = append(b.WaitingFor, "no process is working on it; "+advice)
 	}
 	for _, l := range state.Levels {
-		level := api.LevelStatus{Level: l.Level, Expected: l.Total, Done: l.Done, Buried: l.Dead}
+		level := api.LevelStatus{Level: l.Level, Expected: l.Total, Done: l.Done, Buried: l.Dead, Missing: l.Missing}
 		usage := l.Usage
 		if l.Phase == levels.Open || l.Phase == levels.Publishing {
 			// The record is as old as the last transition; the barrier knows better.

@@ -44,8 +44,9 @@ type Level struct {
 	// Missing counts the tasks that were found nowhere, neither done nor queued nor buried, and queued again.
 	Missing int `json:"missing,omitempty"`
 	// Largest and Tokens are the tokens of the largest cluster and of all clusters; Members counts children, one
-	// in two clusters twice.
+	// in two clusters twice, and Widest those of the cluster that has most; 0 in a record of a version without it.
 	Largest int `json:"largest"`
+	Widest  int `json:"widest,omitempty"`
 	Tokens  int `json:"tokens"`
 	Members int `json:"members"`
 	// Kept counts the summaries that are those of the tree before, Carried those that have a text of it over other children;

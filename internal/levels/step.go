@@ -17,12 +17,13 @@ type Event interface{ event() }
 type (
 	// LevelPlanned: the plan of a level is durable.
 	LevelPlanned struct {
-		Level, NodesIn, Total    int
-		Largest, Tokens, Members int
-		Kept, Carried            int
-		Digest                   string
-		Baseline                 Baseline // with level 1
-		Coherence                float64  // with level 1
+		Level, NodesIn, Total int
+		Largest, Tokens       int
+		Members, Widest       int
+		Kept, Carried         int
+		Digest                string
+		Baseline              Baseline // with level 1
+		Coherence             float64  // with level 1
 	}
 	// NoLevel: clustering found that the level should not be built.
 	NoLevel struct {
@@ -237,7 +238,7 @@ func (s *State) planned(e LevelPlanned) (string, error) {
 	}
 	l := Level{
 		Level: e.Level, Phase: Publishing, Digest: e.Digest, NodesIn: e.NodesIn, Total: e.Total,
-		Largest: e.Largest, Tokens: e.Tokens, Members: e.Members, Kept: e.Kept, Carried: e.Carried,
+		Largest: e.Largest, Tokens: e.Tokens, Members: e.Members, Widest: e.Widest, Kept: e.Kept, Carried: e.Carried,
 	}
 	s.Levels = append(s.Levels[:e.Level-1], l)
 	if e.Level == 1 {

@@ -19,7 +19,7 @@ import (
 // Config says what a process shows of itself.
 type Config struct {
 	// Program is "coordinator" or "worker", which export their own rows of [Metrics], or any other name, which exports
-	// all. It is also the service's name in traces.
+	// all. With aerie- before it, it is the service's name in traces.
 	Program string
 	// Version of the program, for traces; may be empty.
 	Version string
@@ -29,6 +29,14 @@ type Config struct {
 	Env []string
 	// Log receives warnings; nil means none.
 	Log *slog.Logger
+}
+
+// service is the service's name in traces.
+func (c Config) service() string {
+	if c.Program == "aerie" {
+		return c.Program
+	}
+	return "aerie-" + c.Program
 }
 
 // Telemetry is one process's metrics, traces and probes. Its methods may be called from many goroutines.
@@ -69,6 +77,9 @@ func New(cfg Config) (*Telemetry, error) {
 	t.register()
 	return t, nil
 }
+
+// Traced reports whether traces are made.
+func (t *Telemetry) Traced() bool { return t.traces.on }
 
 // Close sends what is left of the traces. It waits until ctx ends at most. Traces that can't be sent are no failure of
 // the program: that is logged.

@@ -70,7 +70,7 @@ func newTracing(cfg Config) (*tracing, error) {
 		}
 		exporter = sdk.WithBatcher(otlp)
 	}
-	attributes := []attribute.KeyValue{attribute.String("service.name", "aerie-"+cfg.Program)}
+	attributes := []attribute.KeyValue{attribute.String("service.name", cfg.service())}
 	if cfg.Version != "" {
 		attributes = append(attributes, attribute.String("service.version", cfg.Version))
 	}

@@ -153,7 +153,7 @@ func TestTracesOfABuild(t *testing.T) {
 	}
 	r.tel.Close(context.Background())
 
-	if diff := cmp.Diff(map[string]bool{"aerie-aerie": true}, to.services); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"aerie": true}, to.services); diff != "" {
 		t.Errorf("services (-want +got):\n%s", diff)
 	}
 	levels := map[int64]*otlp.Span{}
