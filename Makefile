@@ -136,6 +136,7 @@ bench-query: need-go ## what whole queries take at 50,000 and 1,000,000 nodes; t
 bench-growth: AERIE_BENCH_DATA ?= $(CURDIR)/../shared/data/embeddings
 bench-growth: need-go ## what a change of a corpus costs beside a build in full; reads leaves and vectors from AERIE_BENCH_DATA
 	AERIE_BENCH_DATA=$(AERIE_BENCH_DATA) $(GO) test -run '^$$' -bench Growth -benchtime 1x -timeout 60m ./internal/coordinator
+	AERIE_HISTORIES=200 $(GO) test -v -run TestGrowthHistories -timeout 30m ./internal/coordinator | grep -E 'histories of|FAIL|^ok'
 
 .PHONY: microbench
 microbench: need-go ## the Go benchmarks of every package

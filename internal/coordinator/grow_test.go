@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -323,87 +322,6 @@ func TestGrowthKilledAtEveryCall(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestGrowthHistories goes through random histories in both scopes; each build keeps every rule, and the same history on the
-// same seed ends with the same nodes.
-func TestGrowthHistories(t *testing.T) {
-	histories := 12
-	for seed := range histories {
-		scope := []tree.Scope{tree.ScopeCorpus, tree.ScopeDocument}[seed%2]
-		t.Run(fmt.Sprintf("%s/%d", scope, seed), func(t *testing.T) {
-			t.Parallel()
-			a := history(t, uint64(seed), scope)
-			if b := history(t, uint64(seed), scope); !cmp.Equal(a, b) {
-				t.Errorf("the same history ends with another tree:\n%s", cmp.Diff(a, b))
-			}
-		})
-	}
-}
-
-func history(t *testing.T, seed uint64, scope tree.Scope) map[tree.ID]*tree.Node {
-	s := growing(t)
-	s.rule.Scope = scope
-	r := rand.New(rand.NewPCG(seed, 5))
-	documents := map[string][2]int{} // topic, number of leaves
-	name := func() string {
-		names := make([]string, 0, len(documents))
-		for d := range documents {
-			names = append(names, d)
-		}
-		slices.Sort(names)
-		if len(names) == 0 {
-			return ""
-		}
-		return names[r.IntN(len(names))]
-	}
-	for i := range 6 {
-		documents[fmt.Sprint("first", i)] = [2]int{i, 8 + r.IntN(10)}
-		s.write(fmt.Sprint("first", i), i, span(0, documents[fmt.Sprint("first", i)][1])...)
-	}
-	for step := range 8 {
-		d := name()
-		at := documents[d]
-		switch op := r.IntN(8); {
-		case op == 0 || d == "": // grow
-			topic, n := r.IntN(8), 1+r.IntN(20)
-			d = fmt.Sprint("new", step)
-			documents[d] = [2]int{topic, n}
-			s.write(d, topic, span(100*step, 100*step+n)...)
-		case op == 1: // edit
-			words := span(0, at[1])
-			words[r.IntN(len(words))] = 1000 + step
-			s.write(d, at[0], words...)
-		case op == 2: // delete
-			delete(documents, d)
-			s.erase(d)
-		case op == 3: // move to another topic
-			documents[d] = [2]int{at[0] + 1, at[1]}
-			s.write(d, at[0]+1, span(0, at[1])...)
-		case op == 4: // rename
-			delete(documents, d)
-			s.erase(d)
-			documents["re"+d] = at
-			s.write("re"+d, at[0], span(0, at[1])...)
-		case op == 5: // split into two
-			half := at[1] / 2
-			documents[d], documents[fmt.Sprint("half", step)] = [2]int{at[0], half + 1}, [2]int{at[0], at[1] - half}
-			s.write(d, at[0], span(0, half+1)...)
-			s.write(fmt.Sprint("half", step), at[0], span(half, at[1])...)
-		case op == 6: // all equal
-			s.write(d, at[0], slices.Repeat([]int{7}, at[1])...)
-		default: // empty
-			for d := range documents {
-				s.erase(d)
-			}
-			clear(documents)
-		}
-		s.build(coordinator.Request{Force: true})
-		if err := s.checkTree(); err != nil {
-			t.Fatalf("step %d: %v", step, err)
-		}
-	}
-	return s.nodesByID()
 }
 
 // TestGrowthForeseen: what plan says of level 1 is what the build does, and the whole is near.
