@@ -66,6 +66,13 @@ func showEstimate(w io.Writer, e api.Estimate) {
 				count(s.Kept), count(s.Carried), count(s.InputTokens), count(s.OutputTokens), costText(s.Cost))
 		}
 	}
+	if len(e.Alternatives) > 0 && e.Calls > 0 {
+		fmt.Fprintln(w, "fewer, larger clusters (docs/retrieval.md says what they cost in detail):")
+		for _, a := range e.Alternatives {
+			fmt.Fprintf(w, "  %s: about %s, %.0f %% of that, %s tokens in, at most %s out%s\n", a.Settings, plural(a.Calls, "call", "calls"),
+				100*float64(a.Calls)/float64(e.Calls), count(a.InputTokens), count(a.OutputTokens), costText(a.Cost))
+		}
+	}
 	verb := "a build would start"
 	if !e.WouldBuild {
 		verb = "a build would do nothing (--force builds at any rate)"

@@ -81,11 +81,23 @@ type Estimate struct {
 	Cost *Cost `json:"cost"`
 	// Incremental is what a build that grows the tree would do, nil where it can't; Full what one in full would. Levels and the
 	// sums above are of the one that was asked about: the way of the next build, unless it was in full.
-	Incremental    *EstimateSum `json:"incremental"`
-	Full           *EstimateSum `json:"full"`
-	WouldBuild     bool         `json:"would_build"`
-	Why            string       `json:"why"`
-	StoppedBecause string       `json:"stopped_because"`
+	Incremental *EstimateSum `json:"incremental"`
+	Full        *EstimateSum `json:"full"`
+	// Alternatives are what a build in full would take under other settings; none where the next build isn't one, or the corpus is large.
+	Alternatives   []Alternative `json:"alternatives,omitempty"`
+	WouldBuild     bool          `json:"would_build"`
+	Why            string        `json:"why"`
+	StoppedBecause string        `json:"stopped_because"`
+}
+
+// Alternative is what a build would take under other settings. Clusters is of level 1.
+type Alternative struct {
+	Settings     string `json:"settings"`
+	Clusters     int    `json:"clusters"`
+	Calls        int    `json:"calls"`
+	InputTokens  int    `json:"input_tokens"`
+	OutputTokens int    `json:"output_tokens"`
+	Cost         *Cost  `json:"cost"`
 }
 
 // EstimateSum is one way to build.

@@ -45,6 +45,8 @@ type Config struct {
 	Stale float64
 	// Clustering says how levels are clustered. Its Progress is the coordinator's own.
 	Clustering clustering.Config
+	// Alternatives are other ways to cluster that Plan prices.
+	Alternatives []Alternative
 	// Recipe names how summaries are made; see tree.Recipe. Workers with another recipe don't take the tasks.
 	Recipe string
 	// Settings are kept with the tree, by config key, secrets left out.

@@ -65,7 +65,8 @@ func (c *Coordinator) Plan(ctx context.Context, inFull bool) (api.Estimate, erro
 	}
 	c.sum(&e)
 	e.Full, e.Incremental = whole(&e), grown.Incremental
-	return e, nil
+	e.Alternatives, err = c.alternatives(ctx, in)
+	return e, err
 }
 
 // sum adds the levels up.

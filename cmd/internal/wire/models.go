@@ -166,6 +166,7 @@ func CoordinatorConfig(cfg *config.Config, corpus, holder, tempDir string, m *Mo
 		Incremental: cfg.Build.Growth == "incremental", Stale: cfg.Build.Stale, Keep: cfg.Build.Keep,
 		Clustering: ClusteringConfig(cfg), Recipe: m.Recipe, Settings: cfg.Map(), Holder: holder, LeaseTTL: cfg.Server.Lease, TempDir: tempDir,
 	}
+	out.Alternatives = alternatives(cfg, out.Clustering)
 	if price, ok := Price(cfg, m.Model); ok {
 		out.Price = &price
 	}
