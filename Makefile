@@ -135,7 +135,7 @@ bench-query: need-go ## what whole queries take at 50,000 and 1,000,000 nodes; t
 .PHONY: bench-growth
 bench-growth: AERIE_BENCH_DATA ?= $(CURDIR)/../shared/data/embeddings
 bench-growth: need-go ## what a change of a corpus costs beside a build in full; reads leaves and vectors from AERIE_BENCH_DATA
-	AERIE_BENCH_DATA=$(AERIE_BENCH_DATA) $(GO) test -run '^$$' -bench Growth -benchtime 1x -timeout 60m ./internal/coordinator
+	AERIE_BENCH_DATA=$(AERIE_BENCH_DATA) $(GO) test -run '^$$' -bench Growth -benchtime 1x -timeout 60m ./internal/coordinator ./cmd/aerie
 	AERIE_HISTORIES=200 $(GO) test -v -run TestGrowthHistories -timeout 30m ./internal/coordinator | grep -E 'histories of|FAIL|^ok'
 
 .PHONY: microbench

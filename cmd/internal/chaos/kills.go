@@ -66,7 +66,7 @@ func (t *test) killing(ctx context.Context, kills int) error {
 		return err
 	}
 	before := t.endpoint.Counts().ChatOK
-	want, err := t.undisturbed(ctx, t.folder+"/killed", corpus, file)
+	want, err := t.undisturbed(ctx, t.folder+"/killed", corpus, change{file: file})
 	if err != nil {
 		return fmt.Errorf("undisturbed: %w", err)
 	}

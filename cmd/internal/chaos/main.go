@@ -1,8 +1,9 @@
 // Command chaos builds trees on a fleet of real processes and servers while it kills, stops and pauses them, and checks that
 // nothing is lost, nothing wrong is seen and hardly anything is paid for twice: `make chaos SEED=n`.
 //
-// A round is one corpus: its first generation and, after more documents have come, its second. Each is built undisturbed and
-// embedded first; the fleet's tree must then have the same nodes with the same texts. Rounds follow one another until every
+// A round is one corpus with four generations, each grown from the one before: documents come, are edited and deleted while the
+// generation before is being built. Each is built undisturbed and embedded first; the fleet's tree must then have the same nodes with
+// the same texts. Rounds follow one another until every
 // kind of fault has happened during a build. Then clients contend for documents through all coordinators while faults go on, and
 // what they were told is checked for linearizability. With --kills one build is made instead, during which processes are killed so
 // many times, servers included. The whole is bounded in time and talks to this machine only.

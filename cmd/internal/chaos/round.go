@@ -16,7 +16,6 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/client"
-	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -43,26 +42,30 @@ func (t *test) rowsOf(k int) []row {
 // nodes are the nodes of one generation: text by id. Leaves are told apart, since they don't wait for a generation.
 type nodes struct{ leaves, summaries map[tree.ID]string }
 
-// round builds two generations of a corpus of its own under faults.
+// round builds the generations of a corpus of its own under faults, each grown from the one before; what changes comes while that is
+// being built.
 func (t *test) round(ctx context.Context, k int) (tally, error) {
-	corpus, rows := fmt.Sprintf("round-%d", k), t.rowsOf(k)
-	parts := [][]row{rows[:len(rows)*3/4/40*40], rows} // whole documents
+	corpus := fmt.Sprintf("round-%d", k)
 	before := t.endpoint.Counts().ChatOK
 	home := filepath.Join(t.folder, corpus)
+	changes, err := t.changesOf(k, corpus)
+	if err != nil {
+		return tally{}, err
+	}
 	var want []nodes
-	for g, part := range parts {
-		file, err := t.write(fmt.Sprintf("%s-%d.jsonl", corpus, g), part)
-		if err != nil {
-			return tally{}, err
-		}
-		n, err := t.undisturbed(ctx, home, corpus, file)
+	for _, change := range changes {
+		n, err := t.undisturbed(ctx, home, corpus, change)
 		if err != nil {
 			return tally{}, fmt.Errorf("undisturbed: %w", err)
 		}
 		want = append(want, n)
 	}
 	sum := tally{rounds: 1, undisturbed: t.endpoint.Counts().ChatOK - before}
-	t.say("round %d: %d summaries, then %d; %d calls undisturbed", k, len(want[0].summaries), len(want[1].summaries), sum.undisturbed)
+	sizes := []string{}
+	for _, n := range want {
+		sizes = append(sizes, fmt.Sprint(len(n.summaries)))
+	}
+	t.say("round %d: generations of %s summaries; %d calls undisturbed", k, strings.Join(sizes, ", "), sum.undisturbed)
 
 	before = t.endpoint.Counts().ChatOK
 	reading, stop := context.WithCancel(ctx)
@@ -70,7 +73,7 @@ func (t *test) round(ctx context.Context, k int) (tally, error) {
 	var group sync.WaitGroup
 	group.Go(func() { readers.readTrees(reading) })
 	group.Go(func() { readers.query(reading, t.leaves[0].Text) })
-	err := t.generations(ctx, corpus, want)
+	err = t.generations(ctx, corpus, changes, want)
 	stop()
 	group.Wait()
 	sum.paid = t.endpoint.Counts().ChatOK - before
@@ -79,35 +82,41 @@ func (t *test) round(ctx context.Context, k int) (tally, error) {
 	return sum, errors.Join(err, readers.wrong)
 }
 
-func (t *test) generations(ctx context.Context, corpus string, want []nodes) error {
+func (t *test) generations(ctx context.Context, corpus string, changes []change, want []nodes) error {
+	if err := t.apply(ctx, corpus, changes[0]); err != nil {
+		return err
+	}
 	for g := range want {
-		file := filepath.Join(t.folder, fmt.Sprintf("%s-%d.jsonl", corpus, g))
-		err := t.fleet.ask(ctx, func(c *client.Client) error {
-			_, err := ingest.Remote{To: c}.Ingest(ctx, ingest.Request{Corpus: corpus, Paths: []string{file}})
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("ingest: %w", err)
+		next, seen := change{}, want[g]
+		if g+1 < len(want) {
+			next, seen.leaves = changes[g+1], want[g+1].leaves // they don't wait for a generation
 		}
-		if err := t.build(ctx, corpus, fmt.Sprintf("%s-%d", corpus, g+1)); err != nil {
+		if err := t.build(ctx, corpus, g+1, next); err != nil {
 			return fmt.Errorf("generation %d: %w", g+1, err)
 		}
-		if err := t.compare(ctx, corpus, g+1, want[g]); err != nil {
+		if err := t.compare(ctx, corpus, g+1, seen); err != nil {
 			return fmt.Errorf("generation %d: %w", g+1, err)
 		}
 	}
 	return nil
 }
 
-// build asks for a build, breaks things until it rests, and looks at how it ended.
-func (t *test) build(ctx context.Context, corpus, key string) error {
+// build asks for a build, breaks things until it rests, and looks at how it ended. Meanwhile the change that comes next arrives.
+func (t *test) build(ctx context.Context, corpus string, generation int, next change) error {
 	breaking, stop := context.WithCancel(ctx)
 	defer stop()
-	broken := make(chan error, 1)
+	broken, arrived := make(chan error, 1), make(chan error, 1)
 	go func() { broken <- t.faults.run(breaking, corpus) }()
-	state, err := t.untilRest(ctx, corpus, key)
+	go func() {
+		err := t.untilPlanned(ctx, corpus, generation)
+		if err == nil {
+			err = t.apply(ctx, corpus, next)
+		}
+		arrived <- err
+	}()
+	state, err := t.untilRest(ctx, corpus, fmt.Sprintf("%s-%d", corpus, generation))
 	stop()
-	if err := errors.Join(err, <-broken); err != nil {
+	if err := errors.Join(err, <-broken, <-arrived); err != nil {
 		return err
 	}
 	if state.Status != levels.Built {
@@ -132,7 +141,7 @@ func (t *test) build(ctx context.Context, corpus, key string) error {
 func (t *test) untilRest(ctx context.Context, corpus, key string) (*levels.State, error) {
 	begun := ""
 	err := t.fleet.ask(ctx, func(c *client.Client) error {
-		b, err := c.Start(ctx, corpus, api.Start{Key: key})
+		b, err := c.Start(ctx, corpus, api.Start{BuildRequest: api.BuildRequest{Force: true}, Key: key})
 		begun = b.Build
 		return err
 	})
@@ -199,9 +208,13 @@ func differences(what string, got, want map[tree.ID]string) error {
 	return nil
 }
 
-// undisturbed ingests and builds in a home of its own, and returns the tree.
-func (t *test) undisturbed(ctx context.Context, home, corpus, file string) (nodes, error) {
-	for _, args := range [][]string{{"ingest", file}, {"build"}} {
+// undisturbed makes a change and builds in a home of its own, and returns the tree.
+func (t *test) undisturbed(ctx context.Context, home, corpus string, c change) (nodes, error) {
+	steps := [][]string{{"ingest", c.file}}
+	if len(c.gone) > 0 {
+		steps = append(steps, append([]string{"delete"}, c.gone...))
+	}
+	for _, args := range append(steps, []string{"build", "--force"}) {
 		if _, err := t.aerie(ctx, home, corpus, args...); err != nil {
 			return nodes{}, err
 		}
