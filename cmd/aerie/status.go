@@ -105,6 +105,9 @@ func (c *cli) showCorpus(w io.Writer, s api.CorpusStatus) {
 		"  documents", count(s.Documents), "  leaves", count(s.Leaves), "  summaries", count(s.Summaries),
 		"  generation", count(s.Generation), "  built from", baseline, "  growth", growth, "  next build", s.NextBuild,
 	}
+	if s.HiddenLeaves > 0 {
+		cells = append(cells, "  hidden", plural(s.HiddenLeaves, "leaf", "leaves")+" with a summary above them are out of search, as build.keep_leaves is false")
+	}
 	if s.StoppedBecause != "" {
 		cells = append(cells, "  top level", s.StoppedBecause)
 	}

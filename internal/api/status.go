@@ -18,6 +18,7 @@ type CorpusStatus struct {
 	Documents      int      `json:"documents"`
 	Leaves         int      `json:"leaves"`
 	Summaries      int      `json:"summaries"`
+	HiddenLeaves   int      `json:"hidden_leaves"` // that no query finds, since build.keep_leaves was false
 	Embedder       string   `json:"embedder"`
 	Width          int      `json:"width"` // of its vectors; 0 before the first
 	Generation     int      `json:"generation"`

@@ -98,7 +98,7 @@ func (s *search) shutOut(ctx context.Context) ([]*candidate, error) {
 	}
 	var shut []*candidate
 	for i, h := range hits {
-		if !s.filter.Selects(&h.Node) {
+		if !s.filter.Selects(&h.Node) || s.hides(&h.Node) {
 			c := &candidate{node: h.Node, score: h.Score, rank: i, fate: Filtered}
 			c.parts.Similarity = &c.score
 			shut = append(shut, c)
@@ -110,8 +110,8 @@ func (s *search) shutOut(ctx context.Context) ([]*candidate, error) {
 func (s *search) whyFiltered(n *tree.Node) string {
 	f := &s.filter
 	switch {
-	case n.Level < f.MinLevel && hidesLeaves(s.record):
-		return "the corpus was built with keep_leaves false"
+	case s.hides(n):
+		return "the corpus was built with keep_leaves false, and a summary stands above it"
 	case n.Level < f.MinLevel:
 		return fmt.Sprintf("its level %d is below min-level %d", n.Level, f.MinLevel)
 	case f.MaxLevel >= 0 && n.Level > f.MaxLevel:

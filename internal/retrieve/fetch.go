@@ -21,13 +21,13 @@ func (s *search) fetch(ctx context.Context, limit int) (pool, error) {
 	both, ctx := errgroup.WithContext(ctx)
 	if *s.req.Alpha > 0 {
 		both.Go(func() (err error) {
-			near, err = s.nodes.Search(ctx, s.req.Corpus, q)
+			near, err = s.find(ctx, s.nodes.Search, q)
 			return err
 		})
 	}
 	if *s.req.Alpha < 1 {
 		both.Go(func() (err error) {
-			worded, err = s.nodes.Keyword(ctx, s.req.Corpus, q)
+			worded, err = s.find(ctx, s.nodes.Keyword, q)
 			return err
 		})
 	}

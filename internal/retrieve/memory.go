@@ -24,6 +24,7 @@ type remembered struct {
 	sources    map[tree.ID]source
 	size       int // of sources: documents and leaves
 	tree       *shape
+	open       *openLeaves
 }
 
 // of returns what is remembered of a corpus at its record's generation. The caller holds mu.
@@ -37,7 +38,7 @@ func (m *memory) of(record *levels.Corpus) *remembered {
 		m.corpora[record.Name] = known
 	}
 	if known.changes != record.Changes {
-		known.changes, known.sources = record.Changes, nil
+		known.changes, known.sources, known.open = record.Changes, nil, nil
 	}
 	return known
 }
@@ -58,6 +59,19 @@ func (m *memory) keepShape(record *levels.Corpus, s *shape) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.of(record).tree = s
+}
+
+// open returns the open leaves of a corpus, nil if they aren't known.
+func (m *memory) open(record *levels.Corpus) *openLeaves {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.of(record).open
+}
+
+func (m *memory) keepOpen(record *levels.Corpus, open *openLeaves) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of(record).open = open
 }
 
 // source returns the sources of a summary, if they are known and can't have changed since.

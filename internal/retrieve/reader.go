@@ -104,7 +104,7 @@ func unit(v []float32) ([]float32, error) {
 }
 
 // filter returns what the hits of a request must be: visible, and as asked for.
-func filter(req *Request, record *levels.Corpus) (store.Filter, error) {
+func filter(req *Request, record *levels.Corpus) store.Filter {
 	f := store.AnyLevel().VisibleAt(record.Generation)
 	if req.MinLevel != nil {
 		f.MinLevel = *req.MinLevel
@@ -116,15 +116,7 @@ func filter(req *Request, record *levels.Corpus) (store.Filter, error) {
 		f.MaxLevel = 0
 	}
 	f.Documents, f.Metadata = req.Documents, req.Metadata
-	if !hidesLeaves(record) {
-		return f, nil
-	}
-	if f.MaxLevel == 0 || len(f.Metadata) > 0 {
-		return f, &UsageError{Problems: []string{fmt.Sprintf("corpus %s was built with keep_leaves false, so no leaf can be "+
-			"found: ask for summaries, without a metadata filter", record.Name)}}
-	}
-	f.MinLevel = max(f.MinLevel, 1)
-	return f, nil
+	return f
 }
 
 // hidesLeaves reports whether the published tree was built with keep_leaves false.

@@ -89,7 +89,7 @@ func (r *Retriever) RetrieveAt(ctx context.Context, asked Request, budgets []int
 	if err != nil {
 		return err
 	}
-	s, err := r.newSearch(&req, vector, record)
+	s, err := r.newSearch(ctx, &req, vector, record)
 	for i := 0; i < len(budgets) && err == nil; i++ {
 		var result Result
 		if s, result, err = s.settled(ctx, budgets[i]); err == nil {
@@ -122,7 +122,7 @@ func (s *search) settled(ctx context.Context, budget int) (*search, Result, erro
 			}
 			return s, result, err
 		}
-		if s, err = s.newSearch(s.req, s.vector, after); err != nil {
+		if s, err = s.newSearch(ctx, s.req, s.vector, after); err != nil {
 			return s, result, err
 		}
 	}

@@ -19,6 +19,8 @@ type search struct {
 	record *levels.Corpus
 	// filter is what hits must be.
 	filter store.Filter
+	// open are the leaves that are searched where the others are hidden; nil where none is.
+	open *openLeaves
 	// sources of the summaries that were chosen at some point, and which of them are stale.
 	sources map[tree.ID]source
 	stale   map[tree.ID]bool
@@ -35,13 +37,13 @@ type pool struct {
 	all        bool // there are no others
 }
 
-func (r *Retriever) newSearch(req *Request, vector []float32, record *levels.Corpus) (*search, error) {
-	f, err := filter(req, record)
+func (r *Retriever) newSearch(ctx context.Context, req *Request, vector []float32, record *levels.Corpus) (*search, error) {
+	open, err := r.open(ctx, record)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("retrieve: corpus %s: %w", record.Name, err)
 	}
 	return &search{
-		Retriever: r, req: req, vector: vector, record: record, filter: f,
+		Retriever: r, req: req, vector: vector, record: record, filter: filter(req, record), open: open,
 		sources: map[tree.ID]source{}, pools: map[int]pool{}, vocabulary: vocabulary{},
 	}, nil
 }
@@ -258,6 +260,9 @@ func (s *search) notes() []string {
 			what = "returned all the same, as asked"
 		}
 		notes = append(notes, fmt.Sprintf("%d of the best summaries rest on text that was deleted or replaced since the build: %s", n, what))
+	}
+	if s.open != nil && (s.filter.MaxLevel == 0 || len(s.filter.Metadata) > 0) {
+		notes = append(notes, fmt.Sprintf("the corpus was built with keep_leaves false: %d leaves with a summary above them are out of search", s.open.hidden))
 	}
 	if len(s.filter.Metadata) > 0 {
 		notes = append(notes, "only leaves were searched, since summaries have no metadata")

@@ -60,7 +60,7 @@ func (s *search) handAt(ctx context.Context, shape *shape, level int, beam []*ca
 	var hand []*candidate
 	at := map[tree.ID]bool{}
 	take := func(n tree.Node) {
-		if at[n.ID] || !n.VisibleAt(s.record.Generation) {
+		if at[n.ID] || !n.VisibleAt(s.record.Generation) || s.hides(&n) {
 			return
 		}
 		at[n.ID] = true
@@ -103,7 +103,7 @@ func (s *search) rootsAt(ctx context.Context, shape *shape, f store.Filter) ([]t
 	}
 	q := store.Query{Filter: f, Vector: s.vector, Limit: *s.req.PerLevel, With: store.Fields{Vector: true, Metadata: true}}
 	for {
-		found, err := s.nodes.Search(ctx, s.req.Corpus, q)
+		found, err := s.find(ctx, s.nodes.Search, q)
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/aerie-rag/aerie/internal/answer"
@@ -29,6 +30,18 @@ func (s *Service) retriever(record *levels.Corpus) *retrieve.Retriever {
 		s.retrievers[kind] = retrieve.New(cfg, s.deps.Store, s.deps.Corpora, embedder)
 	}
 	return s.retrievers[kind]
+}
+
+// hidden counts the leaves of a corpus that no query finds.
+func (s *Service) hidden(ctx context.Context, corpus string) (int, error) {
+	record, err := s.deps.Corpora.Load(ctx, corpus)
+	if errors.Is(err, levels.ErrNotFound) {
+		return 0, nil // deleted meanwhile
+	}
+	if err != nil {
+		return 0, fmt.Errorf("corpus %s: %w", corpus, err)
+	}
+	return s.retriever(record).Hidden(ctx, record)
 }
 
 // givenEmbedder passes for the one that made the vectors which were brought along.

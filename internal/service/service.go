@@ -230,6 +230,9 @@ func (s *Service) status(ctx context.Context, corpus string) (api.Status, error)
 		if err != nil {
 			return result, err
 		}
+		if one.HiddenLeaves, err = s.hidden(ctx, name); err != nil {
+			return result, err
+		}
 		result.Corpora = append(result.Corpora, one)
 	}
 	return result, nil
