@@ -16,11 +16,11 @@ type hollow struct {
 	level int
 }
 
-// hollows returns, by level, the summaries that rest on leaves which are gone and still have their texts, whatever their lives.
+// hollows returns, by level, the summaries that rest on leaves which are gone, not only replaced, and still have their texts, whatever their lives.
 func (c *Coordinator) hollows(ctx context.Context) ([]hollow, error) {
 	leaves := map[tree.ID]bool{}
 	err := c.deps.Store.Each(ctx, c.cfg.Corpus, store.Leaves(), store.Fields{}, func(n *tree.Node) error {
-		if n.Died != tree.Deleted {
+		if n.Died != tree.Deleted || n.Superseded() {
 			leaves[n.ID] = true
 		}
 		return nil

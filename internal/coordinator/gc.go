@@ -59,7 +59,7 @@ func (r *run) gc(ctx context.Context) (int, error) {
 	if err != nil || unfinished {
 		return summaries, err
 	}
-	leaves, err := r.gcLeaves(ctx)
+	leaves, err := r.gcLeaves(ctx, record)
 	if err != nil || kept == nil {
 		return summaries + leaves, err
 	}
@@ -73,8 +73,7 @@ const leafWait = 2 * time.Second
 
 // gcLeaves deletes the leaves that were taken out of sight. An ingest may bring one back, so it needs the right to documents beside
 // that to builds; while an ingest works they stay, for the next gc.
-func (r *run) gcLeaves(ctx context.Context) (int, error) {
-	dead := func(n *tree.Node) bool { return n.Died == tree.Deleted }
+func (r *run) gcLeaves(ctx context.Context, record *levels.Corpus) (int, error) {
 	any, err := r.deps.Store.Count(ctx, r.cfg.Corpus, store.Leaves())
 	if err != nil {
 		return 0, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
@@ -96,8 +95,37 @@ func (r *run) gcLeaves(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
 	}
-	removed, err := r.deleteDead(hold.Context(), hold.Store(r.nodes), store.Leaves(), dead)
+	removed := 0
+	rested, err := r.rested(hold.Context(), record)
+	if err == nil {
+		removed, err = r.deleteDead(hold.Context(), hold.Store(r.nodes), store.Leaves(), func(n *tree.Node) bool {
+			return n.Died == tree.Deleted && !(n.Superseded() && rested[n.ID])
+		})
+	}
 	return removed, errors.Join(err, hold.Release())
+}
+
+// rested returns the leaves that summaries of the trees that readers see, or may go back to, rest on.
+func (r *run) rested(ctx context.Context, record *levels.Corpus) (map[tree.ID]bool, error) {
+	generations := []int{record.Generation}
+	if kept := record.Kept(); kept != nil {
+		generations = append(generations, kept.Generation)
+	}
+	rested := map[tree.ID]bool{}
+	for _, generation := range generations {
+		filter := store.Summaries().VisibleAt(generation)
+		filter.MaxLevel = 1
+		err := r.deps.Store.Each(ctx, r.cfg.Corpus, filter, store.Fields{}, func(n *tree.Node) error {
+			for _, child := range n.Children {
+				rested[child] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("coordinator: corpus %s: %w", r.cfg.Corpus, err)
+		}
+	}
+	return rested, nil
 }
 
 // deleteDead deletes the nodes that a filter selects and dead tells of.

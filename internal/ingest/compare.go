@@ -87,6 +87,7 @@ func (t *router) lookUp() error {
 	for i := range t.buffer {
 		l := &t.buffer[i]
 		old, ok := held[l.node.ID]
+		ok = ok && !old.Superseded() // its text must be written anew
 		if ok && old.Died == tree.Deleted {
 			revived = append(revived, l.node.ID)
 		}

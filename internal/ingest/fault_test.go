@@ -331,10 +331,12 @@ func (c *counted) Put(ctx context.Context, corpus string, nodes []tree.Node) err
 	return c.Store.Put(ctx, corpus, nodes)
 }
 
-func (c *counted) Delete(ctx context.Context, corpus string, ids []tree.ID) error {
-	c.removed += len(ids)
-	c.grown(ctx)
-	return c.Store.Delete(ctx, corpus, ids)
+func (c *counted) SetLife(ctx context.Context, corpus string, ids []tree.ID, born, died int) error {
+	if died == tree.Deleted {
+		c.removed += len(ids)
+		c.grown(ctx)
+	}
+	return c.Store.SetLife(ctx, corpus, ids, born, died)
 }
 
 // One node that the store refuses doesn't keep the others out.

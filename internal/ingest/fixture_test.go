@@ -95,11 +95,11 @@ type world struct {
 func newWorld(t *testing.T, files map[string]string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), nodes: storetest.NewMemory(), corpora: leveltest.NewMemory().Corpora(), model: &embedder{name: "test/model", width: 8}}
-	w.cfg = Config{Base: w.dir, ChunkTokens: 20, EmbedItems: 3, PutItems: 5, Erase: func(ctx context.Context, corpus string, ids []tree.ID) error {
+	w.cfg = Config{Base: w.dir, ChunkTokens: 20, EmbedItems: 3, PutItems: 5, Erase: func(ctx context.Context, _ string, ids []tree.ID, away Away) error {
 		if w.open {
 			return nil
 		}
-		return w.nodes.Delete(ctx, corpus, ids)
+		return away(ctx, w.nodes, ids)
 	}}
 	for name, text := range files {
 		w.write(name, text)

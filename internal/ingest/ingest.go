@@ -27,12 +27,15 @@ type Config struct {
 	EmbedCalls int
 	// PutItems is the number of leaves written to the store at once, at least 1; 0 means 512.
 	PutItems int
-	// Erase is given leaves that must go and that no reader sees any more: it deletes them, unless a build may still read them; then
-	// whoever builds does later. Nil means that none ever is built, and they are deleted.
-	Erase func(ctx context.Context, corpus string, ids []tree.ID) error
+	// Erase is given leaves that must go and that no reader sees any more: it does away with them, unless a build may still read
+	// them; then whoever builds deletes them later. Nil means that none ever is built.
+	Erase func(ctx context.Context, corpus string, ids []tree.ID, away Away) error
 	// Progress, if not nil, is told how far the ingest is, once for each batch written. It must be fast.
 	Progress func(Progress)
 }
+
+// Away does away with leaves of a store, or with all of them but what must be known of them.
+type Away func(ctx context.Context, nodes store.Store, ids []tree.ID) error
 
 // Validate reports the first field that is out of range.
 func (c Config) Validate() error {
@@ -97,6 +100,9 @@ type Ingester struct {
 func New(cfg Config, nodes store.Store, corpora levels.Corpora, embedder llm.Embedder) (*Ingester, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if cfg.Erase == nil {
+		cfg.Erase = func(ctx context.Context, _ string, ids []tree.ID, away Away) error { return away(ctx, nodes, ids) }
 	}
 	return &Ingester{cfg: cfg.withDefaults(), store: nodes, corpora: corpora, embedder: embedder, counter: corpus.NewCounter()}, nil
 }

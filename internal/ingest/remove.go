@@ -23,12 +23,33 @@ const removeAtOnce = 1000
 
 // remove takes leaves out of the corpus: first out of sight, then for good, unless a build may read them.
 func (in *Ingester) remove(ctx context.Context, name string, ids []tree.ID) error {
+	return in.takeOut(ctx, name, ids, func(ctx context.Context, nodes store.Store, part []tree.ID) error {
+		return nodes.Delete(ctx, name, part)
+	})
+}
+
+// supersede takes leaves out of the corpus of whose documents there are newer versions. What is left of each says whose it was, and
+// how long, for summaries that rest on it.
+func (in *Ingester) supersede(ctx context.Context, name string, ids []tree.ID) error {
+	return in.takeOut(ctx, name, ids, func(ctx context.Context, nodes store.Store, part []tree.ID) error {
+		read, err := nodes.Get(ctx, name, part, store.Fields{Vector: true})
+		if err != nil || len(read) == 0 {
+			return err
+		}
+		for i := range read {
+			n := &read[i]
+			n.Text, n.Metadata, n.Recipe, n.Died = "", nil, tree.Replaced, tree.Deleted
+		}
+		return nodes.Put(ctx, name, read)
+	})
+}
+
+// takeOut takes leaves out of sight, and then their texts away, unless a build may read them.
+func (in *Ingester) takeOut(ctx context.Context, name string, ids []tree.ID, away Away) error {
 	for part := range slices.Chunk(ids, removeAtOnce) {
-		var err error
-		if in.cfg.Erase == nil {
-			err = in.store.Delete(ctx, name, part)
-		} else if err = in.store.SetLife(ctx, name, part, 0, tree.Deleted); err == nil {
-			err = in.cfg.Erase(ctx, name, part)
+		err := in.store.SetLife(ctx, name, part, 0, tree.Deleted)
+		if err == nil {
+			err = in.cfg.Erase(ctx, name, part, away)
 		}
 		if err != nil {
 			return fmt.Errorf("ingest: corpus %s: remove leaves: %w", name, err)
@@ -79,9 +100,13 @@ func (in *Ingester) deleteAll(ctx context.Context, name string, documents []stri
 
 // deleteOne removes a document and returns the number of its leaves.
 func (in *Ingester) deleteOne(ctx context.Context, name, id string) (int, error) {
-	var ids []tree.ID
+	var ids []tree.ID // also those that earlier versions had: nothing of a deleted document is left for summaries to rest on
+	alive := 0
 	err := in.store.Each(ctx, name, store.Leaves().OfDocument(id), store.Fields{}, func(n *tree.Node) error {
 		if n.Died != tree.Deleted {
+			alive++
+		}
+		if n.Died != tree.Deleted || n.Superseded() {
 			ids = append(ids, n.ID)
 		}
 		return nil
@@ -89,11 +114,11 @@ func (in *Ingester) deleteOne(ctx context.Context, name, id string) (int, error)
 	if err != nil {
 		return 0, fmt.Errorf("ingest: corpus %s: document %q: %w", name, id, err)
 	}
-	if len(ids) == 0 {
+	if alive == 0 {
 		return 0, nil
 	}
 	err = in.corpora.Update(ctx, name, func(c *levels.Corpus) error {
-		c.Changes += int64(len(ids))
+		c.Changes += int64(alive)
 		c.Deletions++
 		c.Deleted = time.Now()
 		return nil
@@ -101,7 +126,7 @@ func (in *Ingester) deleteOne(ctx context.Context, name, id string) (int, error)
 	if err != nil {
 		return 0, fmt.Errorf("ingest: corpus %s: %w", name, err)
 	}
-	return len(ids), in.remove(ctx, name, ids)
+	return alive, in.remove(ctx, name, ids)
 }
 
 // DeleteAll removes a corpus with its leaves, summaries and record. One that doesn't exist is no error.

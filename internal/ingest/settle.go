@@ -39,10 +39,14 @@ func (r *run) settleDocuments(ctx context.Context, docs []*document) error {
 	if err != nil {
 		return err
 	}
-	var gone []tree.ID
+	var gone, replaced []tree.ID
 	changes := 0
 	for i, doc := range docs {
-		gone = append(gone, stale[i]...)
+		if len(doc.ids) == 0 { // nothing of it is left
+			gone = append(gone, stale[i]...)
+		} else {
+			replaced = append(replaced, stale[i]...)
+		}
 		changes += max(0, len(stale[i])-doc.added)
 	}
 	if changes > 0 {
@@ -53,9 +57,12 @@ func (r *run) settleDocuments(ctx context.Context, docs []*document) error {
 	if err := r.in.remove(ctx, r.req.Corpus, gone); err != nil {
 		return err
 	}
+	if err := r.in.supersede(ctx, r.req.Corpus, replaced); err != nil {
+		return err
+	}
 	r.docs.mu.Lock()
 	r.report.Lock()
-	r.report.Leaves.Removed += len(gone)
+	r.report.Leaves.Removed += len(gone) + len(replaced)
 	for i, doc := range docs {
 		doc.count(&r.report.Documents, len(stale[i]))
 	}

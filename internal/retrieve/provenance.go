@@ -4,7 +4,9 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strconv"
 
+	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -43,7 +45,7 @@ func (s *search) trace(ctx context.Context, cs []*candidate) (found bool, err er
 			return false, err
 		}
 		for _, root := range group {
-			from := known.closure(root, s.cfg.SourceIDs)
+			from := known.closure(root, s.cfg.SourceIDs, staleShare(s.record))
 			s.sources[root.ID] = from
 			s.memory.keepSource(s.record, root.ID, from)
 		}
@@ -59,6 +61,22 @@ func (s *search) trace(ctx context.Context, cs []*candidate) (found bool, err er
 // heldBack reports whether a candidate is no hit, because text below it is gone. One whose text was taken out never is.
 func (s *search) heldBack(c *candidate) bool {
 	return c.node.Emptied() || s.stale[c.node.ID] && !*s.req.Stale
+}
+
+// defaultStale is build.stale of trees of versions that didn't note it.
+const defaultStale = 0.20
+
+// staleShare is build.stale as the published tree was built with: the share of the tokens below a summary that may have been replaced
+// since for the summary to stay in search.
+func staleShare(record *levels.Corpus) float64 {
+	if record.Settings == nil {
+		return defaultStale
+	}
+	share, err := strconv.ParseFloat(record.Settings.All["build.stale"], 64)
+	if err != nil {
+		return defaultStale
+	}
+	return share
 }
 
 // mostTogether is about how many leaves are looked at for several summaries together.
@@ -87,6 +105,8 @@ type below struct {
 	document int32     // of a leaf, a place in kin.documents
 	leaf     bool
 	gone     bool // it doesn't exist, or is a leaf that was deleted
+	replaced bool // it is a leaf that a newer version of its document lacks
+	tokens   int  // of a leaf
 }
 
 // kin are the nodes under some summaries.
@@ -135,15 +155,19 @@ func (s *search) descend(ctx context.Context, roots []*tree.Node) (*kin, error) 
 				places[n.DocumentID] = place
 				known.documents = append(known.documents, n.DocumentID)
 			}
-			known.nodes[n.ID] = below{leaf: true, document: place, gone: n.Died == tree.Deleted}
+			known.nodes[n.ID] = below{
+				leaf: true, document: place, tokens: n.Tokens, replaced: n.Superseded(), gone: n.Died == tree.Deleted && !n.Superseded(),
+			}
 		}
 	}
 	return known, nil
 }
 
-// closure collects the leaves under a summary.
-func (k *kin) closure(root *tree.Node, limit int) source {
+// closure collects the leaves under a summary. It is stale if anything below it was deleted, or if more than a share of the tokens
+// below it was replaced.
+func (k *kin) closure(root *tree.Node, limit int, share float64) source {
 	var from source
+	replaced, all := 0, 0
 	leaves := []tree.ID{}
 	documents := map[int32]bool{}
 	visited := map[tree.ID]bool{root.ID: true}
@@ -156,7 +180,12 @@ func (k *kin) closure(root *tree.Node, limit int) source {
 			case child.gone:
 				from.stale = true
 			case visited[id]:
+			case child.replaced:
+				visited[id] = true
+				replaced += child.tokens
+				all += child.tokens
 			case child.leaf:
+				all += child.tokens
 				visited[id] = true
 				leaves = append(leaves, id)
 				documents[child.document] = true
@@ -166,6 +195,7 @@ func (k *kin) closure(root *tree.Node, limit int) source {
 			}
 		}
 	}
+	from.stale = from.stale || float64(replaced) > share*float64(all)
 	slices.SortFunc(leaves, tree.ID.Compare)
 	from.n = len(leaves)
 	from.leaves = slices.Clone(leaves[:min(limit, len(leaves))])

@@ -104,13 +104,15 @@ func (t *turn) outcome(err error) error {
 // ingester returns what changes documents, with writes only while the turn lasts.
 func (s *Service) ingester(t *turn) (*ingest.Ingester, error) {
 	cfg := s.cfg.Ingest
-	cfg.Erase = func(ctx context.Context, corpus string, ids []tree.ID) error { return s.erase(ctx, t, corpus, ids) }
+	cfg.Erase = func(ctx context.Context, corpus string, ids []tree.ID, away ingest.Away) error {
+		return s.erase(ctx, t, corpus, ids, away)
+	}
 	return ingest.New(cfg, t.Store(s.deps.Store), t.Corpora(s.deps.Corpora), s.deps.Embedder)
 }
 
-// erase deletes leaves that no reader sees any more, unless a build may read those that it was planned with. While one runs it can't
+// erase does away with leaves that no reader sees any more, unless a build may read those that it was planned with. While one runs it can't
 // be told what that has read: then whoever builds deletes them at the end.
-func (s *Service) erase(ctx context.Context, t *turn, corpus string, ids []tree.ID) error {
+func (s *Service) erase(ctx context.Context, t *turn, corpus string, ids []tree.ID, away ingest.Away) error {
 	hold, err := fence.Take(ctx, s.deps.Builds, fence.Config{
 		Corpus: corpus, Right: levels.RightBuild, Holder: s.cfg.Holder + "/erase", TTL: s.cfg.LeaseTTL, Log: s.deps.Log,
 	})
@@ -122,7 +124,7 @@ func (s *Service) erase(ctx context.Context, t *turn, corpus string, ids []tree.
 	}
 	open, err := s.buildOpen(ctx, corpus)
 	if err == nil && !open {
-		err = hold.Store(t.Store(s.deps.Store)).Delete(ctx, corpus, ids)
+		err = away(ctx, hold.Store(t.Store(s.deps.Store)), ids)
 	}
 	return errors.Join(err, hold.Release())
 }

@@ -17,6 +17,10 @@ const Alive = math.MaxInt32
 // reader sees it at any generation, and the text goes when the build has ended.
 const Deleted = 0
 
+// Replaced is the recipe of a leaf that a newer version of its document lacks: its text is gone, and no reader sees it. It says which
+// document it was of, and how long it was, as long as a summary that readers see rests on it.
+const Replaced = "replaced"
+
 // Emptied is the recipe of a summary whose text was taken out, because some of the text below it is gone. It keeps its place in its
 // tree, with the mean of its children's vectors for a vector, until a build makes it again; no reader is shown it.
 const Emptied = "emptied"
@@ -75,6 +79,9 @@ func (n *Node) IsLeaf() bool { return n.Level == 0 }
 
 // VisibleAt reports whether a reader at a generation sees the node.
 func (n *Node) VisibleAt(generation int) bool { return n.Born <= generation && generation < n.Died }
+
+// Superseded reports whether a leaf was replaced by a newer version of its document.
+func (n *Node) Superseded() bool { return n.Recipe == Replaced }
 
 // Emptied reports whether a summary's text was taken out.
 func (n *Node) Emptied() bool { return n.Recipe == Emptied }

@@ -24,7 +24,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"OverfetchMatters", overfetchMatters}, {"ManyDocuments", manyDocuments}, {"RareWordBesideACommonOne", rareWord}, {"Chinese", chinese},
 		{"DocumentFilter", documentFilter}, {"DeletedDocument", deletedDocument},
 		{"TopKMeansK", topKMeansK}, {"ParentsReplaceHits", parentsReplaceHits}, {"BroadQuestions", broadQuestions},
-		{"KeepLeavesFalse", keepLeavesFalse},
+		{"KeepLeavesFalse", keepLeavesFalse}, {"ReplacedText", replacedText},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(suite{T: t, store: open(t), corpus: "retrieve-" + strings.ToLower(test.name)})
