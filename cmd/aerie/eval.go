@@ -30,6 +30,8 @@ type evalOptions struct {
 	vectors string
 	svg     string
 	metric  string
+	ask     bool
+	pin     string
 }
 
 // evalResult is the JSON of aerie eval: the report, and what else it takes to get the same one again.
@@ -74,6 +76,11 @@ DOCUMENT#CHUNK with chunks from 0) or of passages. An arm is a set of options of
 
   --arm "wide: mode=boost boost=1.5 pack=similarity" --arm "old tree: corpus=other" --arm leaf/similarity
 
+A question whose answer is a list counts any of them as right; one whose answer is null has none in the corpus. With --ask every
+arm answers, as aerie ask does, and the answers are scored by rules: exact, contains, F1 of words; and whether an arm rightly or
+wrongly says that there is no answer. A question that fails is counted, and the run goes on. --pin FILE keeps the results; a later
+run whose results differ fails, and names what differs.
+
 The last is one of the standard arms, all of which are run if none is named. A YAML file lists arms with the same
 options: {arms: [{name: wide, mode: boost, boost: 1.5}, leaf/similarity]}. The first arm is the baseline unless --baseline
 names another. With --output jsonl the scores of every question are printed, one question and arm a line.`
@@ -87,10 +94,15 @@ func (c *cli) evalCommand() *cobra.Command {
 		Example: "  aerie eval questions.jsonl --budget 500,2000 --out-svg arms.svg\n" +
 			"  aerie eval questions.jsonl --arm leaf/similarity --arm \"mine: alpha=.7 max_level=2\" --output json",
 		Args: exactly(1, "one file of questions"),
-		RunE: func(cmd *cobra.Command, args []string) error { return c.eval(cmd.Context(), o, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.ask && !cmd.Flags().Changed("budget") {
+				o.budgets = []string{"2000"}
+			}
+			return c.eval(cmd.Context(), o, args[0])
+		},
 	}
 	o.flags(cmd.Flags())
-	keyflag.Add(cmd.Flags(), c.flags, queryKeys)
+	keyflag.Add(cmd.Flags(), c.flags, askKeys)
 	return cmd
 }
 
@@ -99,6 +111,8 @@ func (o *evalOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.file, "arms", "", "a YAML file with arms")
 	f.StringVar(&o.cfg.Baseline, "baseline", "", "the arm that all others are tested against (default the first)")
 	f.StringSliceVar(&o.budgets, "budget", []string{"250", "500", "1000", "2000"}, "tokens of all hits together; each arm is run with each budget")
+	f.BoolVar(&o.ask, "ask", false, "let every arm answer each question, and score the answers; the budget is 2000 unless given")
+	f.StringVar(&o.pin, "pin", "", "a file of results: written if it isn't there, else the run fails if its results differ")
 	f.StringVar(&o.vectors, "vectors", "", "a .npy file with the vector of each question, row for row; no embedder is asked then")
 	f.StringVar(&o.svg, "out-svg", "", "draw the arms with their intervals into this file")
 	f.StringVar(&o.metric, "plot", string(evaluate.Coverage), "what --out-svg draws: "+oneOfWords(evaluate.Metrics()))
@@ -129,7 +143,7 @@ func (c *cli) eval(ctx context.Context, o evalOptions, path string) error {
 	if err != nil {
 		return err
 	}
-	questions, err := c.readQuestions(path)
+	questions, bad, err := c.readQuestions(path)
 	if err != nil {
 		return err
 	}
@@ -143,10 +157,17 @@ func (c *cli) eval(ctx context.Context, o evalOptions, path string) error {
 		return err
 	}
 	defer searcher.close()
+	if o.ask {
+		if err := c.evalAnswers(ctx, o, searcher, questions, evaluate.Grid(arms, budgets...)); err != nil {
+			return err
+		}
+		return bad
+	}
 	report, err := c.runEval(ctx, h, o.cfg, searcher, questions, evaluate.Grid(arms, budgets...))
 	if err != nil {
 		return err
 	}
+	scores := scoresOf(report, questions)
 	if o.svg != "" {
 		err := writeFile(o.svg, func(w io.Writer) error { return report.WritePlot(w, evaluate.Metric(o.metric)) })
 		if err != nil {
@@ -154,7 +175,12 @@ func (c *cli) eval(ctx context.Context, o evalOptions, path string) error {
 		}
 	}
 	if c.output == "jsonl" {
-		return c.printScores(report, questions)
+		for _, line := range scores {
+			if err := c.printJSON(line); err != nil {
+				return err
+			}
+		}
+		return errors.Join(c.pinned(o.pin, pinsOfScores(scores)), bad)
 	}
 	result := evalResult{
 		Report: report, Version: readBuildInfo().Version, Settings: c.cfg.Map(), Embedder: searcher.embedderName(), Vectors: searcher.pinned,
@@ -164,7 +190,10 @@ func (c *cli) eval(ctx context.Context, o evalOptions, path string) error {
 	if err := report.WriteTable(&table); err != nil {
 		return err
 	}
-	return c.print(result, func(w io.Writer) { io.WriteString(w, printable.Text(table.String())) })
+	if err := c.print(result, func(w io.Writer) { io.WriteString(w, printable.Text(table.String())) }); err != nil {
+		return err
+	}
+	return errors.Join(c.pinned(o.pin, pinsOfScores(scores)), bad)
 }
 
 // specs are the arms as they were written, those of the file first; none stands for the standard ones.
@@ -253,23 +282,27 @@ func (o *evalOptions) check() error {
 // errTrial ends a trial of whether a file can be written, before it is.
 var errTrial = errors.New("this was a trial")
 
-// readQuestions reads the file of questions; - is stdin.
-func (c *cli) readQuestions(path string) ([]evaluate.Question, error) {
+// readQuestions reads the file of questions; - is stdin. leftOut is how a run without some bad lines ends; nil if there are none.
+func (c *cli) readQuestions(path string) (questions []evaluate.Question, leftOut, err error) {
 	in := c.in
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, usagef("", "%w", err)
+			return nil, nil, usagef("", "%w", err)
 		}
 		defer f.Close()
 		in = f
 	}
-	questions, err := evaluate.ReadQuestions(in)
+	questions, err = evaluate.ReadQuestions(in)
 	var bad *evaluate.QuestionsError
-	if errors.As(err, &bad) {
-		return nil, usagef(`a question is a line such as {"id": "1", "question": "…", "answer": "…"}`, "%s: %w", path, err)
+	const form = `a question is a line such as {"id": "1", "question": "…", "answer": "…"}`
+	switch {
+	case errors.As(err, &bad) && len(questions) > 0:
+		return questions, failf(exitLeftOut, form, "%s: %s left out: %w", path, plural(len(bad.Rows), "line was", "lines were"), bad), nil
+	case bad != nil:
+		return nil, nil, usagef(form, "%s: %w", path, err)
 	}
-	return questions, err
+	return questions, nil, err
 }
 
 // runEval asks, and pins the trees that were asked.
@@ -298,14 +331,15 @@ func (c *cli) runEval(ctx context.Context, h place, cfg evaluate.Config, searche
 	return report, nil
 }
 
-// printScores prints the scores of every question, one arm a line.
-func (c *cli) printScores(report *evaluate.Report, questions []evaluate.Question) error {
+// scoresOf are the scores of every question, arm by arm.
+func scoresOf(report *evaluate.Report, questions []evaluate.Question) []evalScore {
 	known := func(v float64) *float64 {
 		if math.IsNaN(v) {
 			return nil
 		}
 		return &v
 	}
+	var lines []evalScore
 	for i, q := range questions {
 		for a, arm := range report.Arms {
 			s := report.Scores[a][i]
@@ -319,10 +353,8 @@ func (c *cli) printScores(report *evaluate.Report, questions []evaluate.Question
 			if line.Question == "" {
 				line.Question = fmt.Sprint(i + 1)
 			}
-			if err := c.printJSON(line); err != nil {
-				return err
-			}
+			lines = append(lines, line)
 		}
 	}
-	return nil
+	return lines
 }

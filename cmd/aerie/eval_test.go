@@ -170,7 +170,7 @@ func TestEvalVectors(t *testing.T) {
 
 func TestEvalRefuses(t *testing.T) {
 	flock(t)
-	put(t, "bad.jsonl", "{\"question\":\"q\",\"answer\":\"a\"}\n{\"answer\":\"a\"}\nno JSON\n{\"question\":\"q\"}\n")
+	put(t, "bad.jsonl", "\n{\"answer\":\"a\"}\nno JSON\n{\"question\":\"q\"}\n")
 	put(t, "empty.yaml", "# nothing\n")
 	put(t, "key.yaml", "arms:\n  - name: x\n    bost: 2\n")
 	put(t, "twice.yaml", "- name: x\n  boost: 2\n  boost: 3\n")

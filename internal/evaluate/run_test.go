@@ -46,7 +46,7 @@ func twentyQuestions() ([]Question, *searcher) {
 	var questions []Question
 	for i := range 20 {
 		words := []string{fmt.Sprint("a", i), fmt.Sprint("b", i), fmt.Sprint("c", i), fmt.Sprint("d", i)}
-		q := Question{ID: fmt.Sprint(i), Question: fmt.Sprint("question", i), Answer: strings.Join(words, " ")}
+		q := Question{ID: fmt.Sprint(i), Question: fmt.Sprint("question", i), Answer: Answers{strings.Join(words, " ")}}
 		if i%2 == 0 {
 			q.Type = "even"
 		}
@@ -187,7 +187,7 @@ func TestReportIsPinned(t *testing.T) {
 			t.Errorf("%s leaves the hash of the options as it is", name)
 		}
 	}
-	if run(func(_ *Config, q []Question, _ []Arm) { q[3].Answer += " more" }).QuestionsHash == first.QuestionsHash {
+	if run(func(_ *Config, q []Question, _ []Arm) { q[3].Answer = Answers{q[3].Answer[0] + " more"} }).QuestionsHash == first.QuestionsHash {
 		t.Error("another answer leaves the hash of the questions as it is")
 	}
 }
@@ -212,7 +212,7 @@ func TestRunRefuses(t *testing.T) {
 			t.Errorf("error is %v, want a usage error that says %q", err, says)
 		}
 	}
-	_, err := Run(t.Context(), testConfig(), s, []Question{{ID: "q7", Question: "broken", Answer: "x"}}, []Arm{arm("one", "", 1)})
+	_, err := Run(t.Context(), testConfig(), s, []Question{{ID: "q7", Question: "broken", Answer: Answers{"x"}}}, []Arm{arm("one", "", 1)})
 	if err == nil || !strings.Contains(err.Error(), "arm one: question q7: out of order") {
 		t.Errorf("error is %v", err)
 	}

@@ -52,7 +52,7 @@ func (s *Score) metric(m Metric) float64 {
 
 // key is a question made ready for scoring.
 type key struct {
-	answer   []string            // content words
+	answers  [][]string          // content words of each right answer that has some
 	leaves   map[string]bool     // evidence that names leaves
 	passages map[string][]string // content words of evidence that is text
 	order    []string            // of the passages
@@ -62,7 +62,12 @@ type key struct {
 var leafName = regexp.MustCompile(`^\S+#[0-9]+$`)
 
 func newKey(q *Question) key {
-	k := key{answer: contentWords(q.Answer, q.Question), leaves: map[string]bool{}, passages: map[string][]string{}}
+	k := key{leaves: map[string]bool{}, passages: map[string][]string{}}
+	for _, answer := range q.Answer {
+		if words := contentWords(answer, q.Question); len(words) > 0 {
+			k.answers = append(k.answers, words)
+		}
+	}
 	for _, e := range q.Evidence {
 		if _, err := tree.ParseID(e); err == nil || leafName.MatchString(e) {
 			k.leaves[e] = true
@@ -88,8 +93,11 @@ func (k *key) score(hits []retrieve.Hit, threshold float64) Score {
 		}
 	}
 	s.Summaries /= float64(len(hits))
-	if len(k.answer) > 0 {
-		s.Coverage, s.Answered = share(k.answer, held), 0
+	if len(k.answers) > 0 {
+		s.Coverage, s.Answered = 0, 0
+		for _, words := range k.answers {
+			s.Coverage = max(s.Coverage, share(words, held))
+		}
 		if s.Coverage >= threshold {
 			s.Answered = 1
 		}

@@ -36,7 +36,7 @@ func TestContentWords(t *testing.T) {
 }
 
 func TestAnswerCoverage(t *testing.T) {
-	q := Question{Question: "What treats BCC?", Answer: "Surgery treats BCC, with radiation and creams."}
+	q := Question{Question: "What treats BCC?", Answer: Answers{"Surgery treats BCC, with radiation and creams."}}
 	key := newKey(&q)
 	for _, c := range []struct {
 		hits     []retrieve.Hit
@@ -56,7 +56,7 @@ func TestAnswerCoverage(t *testing.T) {
 			t.Errorf("without evidence recall is %v and nDCG %v", s.Recall, s.NDCG)
 		}
 	}
-	echo := Question{Question: "Is it BCC?", Answer: "It is BCC."}
+	echo := Question{Question: "Is it BCC?", Answer: Answers{"It is BCC."}}
 	key = newKey(&echo)
 	if s := key.score(nil, 0.5); !math.IsNaN(s.Coverage) || !math.IsNaN(s.Answered) {
 		t.Errorf("an answer that repeats the question is covered by %v", s.Coverage)
@@ -64,7 +64,7 @@ func TestAnswerCoverage(t *testing.T) {
 }
 
 func TestHitsAreCounted(t *testing.T) {
-	key := newKey(&Question{Question: "q", Answer: "a b"})
+	key := newKey(&Question{Question: "q", Answer: Answers{"a b"}})
 	s := key.score([]retrieve.Hit{leafHit("d", 0, "one two"), summaryHit("three"), summaryHit("four five")}, 0.5)
 	near(t, "summaries", s.Summaries, 2.0/3, 1e-12)
 	if s.Hits != 3 || s.Tokens != 5 {
@@ -119,8 +119,8 @@ func TestReadQuestions(t *testing.T) {
 
 {"id":"2","question":"how?","evidence":["d#0"]}`))
 	want := []Question{
-		{ID: "1", Question: "why?", Answer: "so", Type: "t"},
-		{ID: "2", Question: "how?", Evidence: []string{"d#0"}},
+		{ID: "1", Question: "why?", Answer: Answers{"so"}, Type: "t"},
+		{ID: "2", Question: "how?", Answer: Answers{}, Evidence: []string{"d#0"}},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
