@@ -98,6 +98,35 @@ func (t *test) generations(ctx context.Context, corpus string, changes []change,
 			return fmt.Errorf("generation %d: %w", g+1, err)
 		}
 	}
+	return t.backAndForth(ctx, corpus, want)
+}
+
+// backAndForth lets readers see the generation before the last and the last again, while things break.
+func (t *test) backAndForth(ctx context.Context, corpus string, want []nodes) error {
+	breaking, stop := context.WithCancel(ctx)
+	defer stop()
+	broken := make(chan error, 1)
+	go func() { broken <- t.faults.run(breaking, corpus) }()
+	last := len(want) - 1
+	var err error
+	for turn := 0; turn < 4 && err == nil; turn++ {
+		forward, generation := turn%2 == 1, last+turn%2
+		err = t.fleet.ask(ctx, func(c *client.Client) error {
+			_, err := c.Rollback(ctx, corpus, forward)
+			if now, lost := c.Status(ctx, corpus); err != nil && lost == nil && now.Corpora[0].Generation == generation {
+				return nil // done before, and the answer was lost
+			}
+			return err
+		})
+		if err == nil {
+			err = t.compare(ctx, corpus, generation, nodes{want[last].leaves, want[generation-1].summaries})
+		}
+	}
+	stop()
+	if err := errors.Join(err, <-broken); err != nil {
+		return fmt.Errorf("rollback: %w", err)
+	}
+	t.say("  two rollbacks, and forward again")
 	return nil
 }
 
