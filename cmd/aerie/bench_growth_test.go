@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,12 +18,8 @@ import (
 )
 
 // benchRows reads the leaves of all PEPs, a list for each document. AERIE_BENCH_DATA names the folder; make bench-growth sets it.
-func benchRows(b *testing.B) (names []string, rows map[string][]byte) {
+func benchRows(b *testing.B, dir string) (names []string, rows map[string][]byte) {
 	b.Helper()
-	dir := os.Getenv("AERIE_BENCH_DATA")
-	if err := os.Unsetenv("AERIE_BENCH_DATA"); err != nil { // the program refuses variables that it doesn't know
-		b.Fatal(err)
-	}
 	f, err := os.Open(filepath.Join(dir, "peps.leaves.jsonl.gz"))
 	if err != nil {
 		b.Fatal(err)
@@ -110,11 +107,64 @@ func (h benchHome) copy() benchHome {
 
 func paid(r api.BuildReport) int { return r.InputTokens + r.OutputTokens }
 
+// benchEdits ingests 122 PEPs as files, and edits one: a paragraph more at a tenth of it, then a word.
+func benchEdits(b *testing.B, peps string) {
+	b.Helper()
+	files, err := filepath.Glob(filepath.Join(peps, "*.rst"))
+	if err != nil || len(files) < 122 {
+		b.Fatalf("%d PEPs in %s: %v", len(files), peps, err)
+	}
+	h, folder := benchHome{b, b.TempDir()}, filepath.Join(b.TempDir(), "peps")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	write := func(name string, text []byte) {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, path := range files[:122] {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		write(filepath.Base(path), text)
+	}
+	var report api.IngestReport
+	h.run(nil, &report, "ingest", folder)
+	full := paid(h.build())
+	name := filepath.Base(files[60])
+	text, err := os.ReadFile(files[60])
+	if err != nil {
+		b.Fatal(err)
+	}
+	at := len(text)/10 + bytes.Index(text[len(text)/10:], []byte("\n\n"))
+	edited := slices.Concat(text[:at], []byte("\n\nThis paragraph was put in afterwards, and says little that is new to anybody who has read as far as here.\n"), text[at:])
+	for _, step := range []struct {
+		what string
+		text []byte
+	}{
+		{"a paragraph at a tenth of a document", edited},
+		{"one word of a document", bytes.Replace(edited, []byte("says little"), []byte("says nothing"), 1)},
+	} {
+		write(name, step.text)
+		h.run(nil, &report, "ingest", folder)
+		r := h.build()
+		fmt.Printf("embedded: %-42s %6.1f %% %6d calls   %d leaves added, %d removed\n", step.what, 100*float64(paid(r))/float64(full), r.Calls,
+			report.Leaves.Added, report.Leaves.Removed)
+	}
+}
+
 // BenchmarkGrowthEmbedded: whole commands on a home, with the built-in models: what documents that come or go cost, as tokens of a
 // build in full, and how long a plan of 1 % more takes over all PEPs.
 func BenchmarkGrowthEmbedded(b *testing.B) {
-	names, rows := benchRows(b)
+	dir := os.Getenv("AERIE_BENCH_DATA")
+	if err := os.Unsetenv("AERIE_BENCH_DATA"); err != nil { // the program refuses variables that it doesn't know
+		b.Fatal(err)
+	}
+	names, rows := benchRows(b, dir)
 	for b.Loop() {
+		benchEdits(b, filepath.Join(dir, "..", "peps"))
 		h := benchHome{b, b.TempDir()}
 		h.ingest(names[:110], rows)
 		h.build()

@@ -287,15 +287,18 @@ func deletions(s *bench, docs [][]passage, full int) {
 		n     int
 		limit string
 	}{{"PEPs, -1 % documents, mean of 12 choices", 1, "<= 6 %"}, {"PEPs, -5 % documents, mean of 12 choices", 6, "<= 25 %"}} {
-		sum, most, calls, worst := 0, 0, 0, 2.0
+		sum, most, calls, foreseen, worst := 0, 0, 0, 0, 2.0
 		for range 12 {
 			one := s.copy()
 			for _, i := range r.Perm(len(docs))[:way.n] {
 				one.erase(docs[i][0].Document)
 			}
+			estimate := one.plan()
 			paid, made, c := one.pay()
+			foreseen += estimate.Calls
 			sum, most, calls, worst = sum+paid, max(most, paid), calls+made, min(worst, c)
 		}
+		fmt.Printf("%-52s %d calls foreseen, %d made\n", way.name, foreseen, calls)
 		row(fmt.Sprintf("%s (at most %.1f %%)", way.name, 100*float64(most)/float64(full)), sum/12, full, calls/12, way.limit, worst)
 	}
 	sizes := slices.Clone(docs)

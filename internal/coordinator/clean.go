@@ -24,6 +24,7 @@ type claim struct {
 	under    []int32
 	open     []string
 	found    bool // at least one was
+	lacks    bool // nodes that it was looked for in, because they are only foreseen
 }
 
 // clean returns the slots from below which something is gone and whose texts hold nothing of it: each of their sentences stands, word
@@ -52,7 +53,7 @@ func (c *Coordinator) clean(ctx context.Context, p *past, from *below, clusters 
 			return nil, err
 		}
 		// One that says nothing in the words of its children is some model's own: its leaves aren't worth a look.
-		if n := len(one.under); len(one.open) > 0 && one.found && n <= searchedUnder && searched+n <= searchedAll {
+		if n := len(one.under); len(one.open) > 0 && (one.found || one.lacks) && n <= searchedUnder && searched+n <= searchedAll {
 			searched += n
 			leaves := make([]tree.ID, n)
 			for i, number := range one.under {
@@ -101,6 +102,7 @@ func (c *Coordinator) search(ctx context.Context, one *claim, ids []tree.ID) err
 		if err != nil {
 			return err
 		}
+		one.lacks = one.lacks || len(nodes) < len(some)
 		for i := range nodes {
 			text := evenly(nodes[i].Text)
 			one.open = slices.DeleteFunc(one.open, func(s string) bool {

@@ -99,7 +99,7 @@ func (t *test) killing(ctx context.Context, kills int) error {
 	if state.Status != levels.Built {
 		return fmt.Errorf("build %s is %s: %v", state.Build, state.Status, state.Why)
 	}
-	if err := t.compare(ctx, corpus, 1, want); err != nil {
+	if err := t.compare(ctx, corpus, 1, want, false); err != nil {
 		return err
 	}
 	paid, allowed := t.endpoint.Counts().ChatOK-before, tasks+byName["worker"]*slots

@@ -64,7 +64,7 @@ func (r *readers) readTrees(ctx context.Context) {
 				want[id] = ""
 			}
 		}
-		if err := differences("summary", seen, want); err != nil {
+		if err := differences("summary", seen, want, false); err != nil {
 			err = fmt.Errorf("a reader at generation %d: %w", generation, err)
 			r.note(&r.trees, err)
 			return
