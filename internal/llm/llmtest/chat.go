@@ -78,11 +78,21 @@ func (s *Server) chat(w http.ResponseWriter, body []byte) {
 		text = s.cfg.Chat(prompt.String(), limit)
 	}
 	message, finish := map[string]any{"role": "assistant", "content": text}, "stop"
+	spent := s.cfg.Count(text)
+	if s.cfg.Reasons > 0 {
+		message["reasoning_content"] = "The passages speak of several things."
+		if spent += s.cfg.Reasons; spent > limit {
+			message, finish, spent = thoughts(5), "length", limit
+			fault = OnlyReasoning
+		}
+	}
 	switch fault {
 	case EmptyAnswer:
 		message["content"] = ""
 	case OnlyReasoning:
-		message = thoughts(hash + uint64(nth))
+		if s.cfg.Reasons == 0 {
+			message = thoughts(hash + uint64(nth))
+		}
 	case CutOff:
 		message["content"], finish = text[:len(text)/2], "length"
 		message["content"] = strings.ToValidUTF8(text[:len(text)/2], "")
@@ -94,7 +104,7 @@ func (s *Server) chat(w http.ResponseWriter, body []byte) {
 		s.good[promptHash(prompt.String())]++
 		s.mu.Unlock()
 	}
-	usage := map[string]any{"prompt_tokens": tokens, "completion_tokens": s.cfg.Count(text), "total_tokens": tokens + s.cfg.Count(text)}
+	usage := map[string]any{"prompt_tokens": tokens, "completion_tokens": spent, "total_tokens": tokens + spent}
 	if req.Stream {
 		stream(w, message, finish, usage)
 		return

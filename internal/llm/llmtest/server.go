@@ -32,6 +32,9 @@ type Config struct {
 	Faults map[Fault]float64
 	// Seed decides which calls fail.
 	Seed uint64
+	// Reasons is how many tokens the model thinks before each answer: with a smaller limit the answer is only that. 0 is a model that
+	// doesn't.
+	Reasons int
 	// Chat, if not nil, replaces the answer to a prompt.
 	Chat func(prompt string, maxTokens int) string
 }
