@@ -43,7 +43,7 @@ func (c *cli) forget(ctx context.Context, documents []string) error {
 		fmt.Fprintf(w, "%s: %s with %s forgotten; the texts of %s and of %s are taken out\n", out.Corpus, plural(out.Documents, "document", "documents"),
 			plural(out.Leaves, "leaf", "leaves"), plural(out.Summaries, "summary", "summaries"), plural(out.Answers, "paid answer", "paid answers"))
 		if out.Cancelled != "" {
-			fmt.Fprintf(w, "build %s, which was unfinished, is cancelled\n", out.Cancelled)
+			fmt.Fprintf(w, "build %s, which was unfinished, is cancelled; if workers had calls of it in hand, the same again in a minute takes those out too\n", out.Cancelled)
 		}
 	})
 	if err == nil && len(out.Unknown) > 0 {

@@ -163,7 +163,7 @@ func TestServerSameAsHome(t *testing.T) {
 		"ingest rows.jsonl --vectors short.npy --corpus given", "ingest rows.jsonl --vectors zero.npy --corpus given -o json",
 		"ingest rows.jsonl --vectors v.npy --corpus given -o json", "ingest - --vectors v.npy --corpus given", "ingest docs --corpus given -o json",
 		"ingest rows.jsonl --vectors v.npy --corpus birds -o json",
-		"plan", "plan -o json", "plan --corpus none", "build -o json", "build", "build --force -o json", "build --force", "build --corpus none -o json",
+		"plan", "plan -o json", "plan --full -o json", "plan --corpus none", "build -o json", "build", "build --force -o json", "build --force", "build --corpus none -o json",
 		"ingest docs/deep --build --corpus birds -o json", "build --corpus given -o json", "plan --corpus given -o json",
 		"status", "status -o json", "status --corpus birds", "status --corpus brids",
 		"query what_is_a_sequence", "query what_is_a_sequence -o json", "query what_is_a_sequence -o json --explain --mode boost --boost 2",
