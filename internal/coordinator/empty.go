@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -16,26 +17,53 @@ type hollow struct {
 	level int
 }
 
-// hollows returns, by level, the summaries that rest on leaves which are gone, not only replaced, and still have their texts, whatever their lives.
-func (c *Coordinator) hollows(ctx context.Context) ([]hollow, error) {
-	leaves := map[tree.ID]bool{}
-	err := c.deps.Store.Each(ctx, c.cfg.Corpus, store.Leaves(), store.Fields{}, func(n *tree.Node) error {
-		if n.Died != tree.Deleted || n.Superseded() {
-			leaves[n.ID] = true
+// goneLeaves returns the leaves that summaries rest on and that are gone, not only replaced. Those that the tree of a generation rests
+// on, if one is given, are taken to be there.
+func (c *Coordinator) goneLeaves(ctx context.Context, built *int) (map[tree.ID]bool, error) {
+	gone, there := map[tree.ID]bool{}, map[tree.ID]bool{}
+	first := store.Summaries()
+	first.MaxLevel = 1
+	err := c.deps.Store.Each(ctx, c.cfg.Corpus, first, store.Fields{}, func(n *tree.Node) error {
+		in := gone
+		if built != nil && n.VisibleAt(*built) {
+			in = there
+		}
+		for _, child := range n.Children {
+			in[child] = true
 		}
 		return nil
 	})
-	var found []hollow
-	if err == nil {
-		gone := map[tree.ID]bool{}
-		err = c.deps.Store.Each(ctx, c.cfg.Corpus, store.Summaries(), store.Fields{}, func(n *tree.Node) error {
-			for _, child := range n.Children { // levels come in order
-				if n.Level == 1 && !leaves[child] || gone[child] {
-					gone[n.ID] = true
-				}
+	if err != nil {
+		return nil, err
+	}
+	for leaf := range there {
+		delete(gone, leaf)
+	}
+	for ids := range slices.Chunk(slices.Collect(maps.Keys(gone)), page) {
+		read, err := c.deps.Store.Get(ctx, c.cfg.Corpus, ids, store.Fields{})
+		if err != nil {
+			return nil, err
+		}
+		for i := range read {
+			if n := &read[i]; n.Died != tree.Deleted || n.Superseded() {
+				delete(gone, n.ID)
 			}
-			if gone[n.ID] && !n.Emptied() {
-				found = append(found, hollow{n.ID, n.Level})
+		}
+	}
+	return gone, nil
+}
+
+// hollows returns, by level, the summaries that rest on leaves which are gone and still have their texts, whatever their lives.
+func (c *Coordinator) hollows(ctx context.Context, built *int) ([]hollow, error) {
+	gone, err := c.goneLeaves(ctx, built)
+	var found []hollow
+	if err == nil && len(gone) > 0 {
+		err = c.deps.Store.Each(ctx, c.cfg.Corpus, store.Summaries(), store.Fields{}, func(n *tree.Node) error {
+			if slices.ContainsFunc(n.Children, func(child tree.ID) bool { return gone[child] }) { // levels come in order
+				gone[n.ID] = true
+				if !n.Emptied() {
+					found = append(found, hollow{n.ID, n.Level})
+				}
 			}
 			return nil
 		})
@@ -47,9 +75,10 @@ func (c *Coordinator) hollows(ctx context.Context) ([]hollow, error) {
 }
 
 // empty takes text and vector out of the summaries that rest on leaves which are gone, of those that which selects, and returns how
-// many these were. They stay in their trees: a build that grows one finds its slots, and a walk its way.
-func (c *Coordinator) empty(ctx context.Context, nodes store.Store, which func(*tree.Node) bool) (int, error) {
-	found, err := c.hollows(ctx)
+// many these were. They stay in their trees: a build that grows one finds its slots, and a walk its way. built, if not nil, is a
+// generation whose leaves needn't be looked for.
+func (c *Coordinator) empty(ctx context.Context, nodes store.Store, built *int, which func(*tree.Node) bool) (int, error) {
+	found, err := c.hollows(ctx, built)
 	if err != nil {
 		return 0, err
 	}

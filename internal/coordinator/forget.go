@@ -48,7 +48,7 @@ func (c *Coordinator) Forget(ctx context.Context, guard func(store.Store) store.
 	if _, err := r.deleteDead(r.ctx, nodes, store.Leaves(), func(n *tree.Node) bool { return n.Died == tree.Deleted && !n.Superseded() }); err != nil {
 		return out, err
 	}
-	if out.Summaries, err = c.empty(r.ctx, nodes, func(*tree.Node) bool { return true }); err != nil {
+	if out.Summaries, err = c.empty(r.ctx, nodes, nil, func(*tree.Node) bool { return true }); err != nil {
 		return out, err
 	}
 	if c.deps.Journal == nil {

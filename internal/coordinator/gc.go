@@ -63,8 +63,9 @@ func (r *run) gc(ctx context.Context) (int, error) {
 	if err != nil || kept == nil {
 		return summaries + leaves, err
 	}
-	// A tree is kept for its structure and for what is still there; texts that are gone from the corpus are gone from it too.
-	_, err = r.empty(ctx, r.nodes, func(n *tree.Node) bool { return !n.VisibleAt(record.Generation) })
+	// A tree is kept for its structure and for what is still there; texts that are gone from the corpus are gone from it too. Those that
+	// went since the tree that readers see was planned go with the next build.
+	_, err = r.empty(ctx, r.nodes, &record.Generation, func(n *tree.Node) bool { return !n.VisibleAt(record.Generation) })
 	return summaries + leaves, err
 }
 
