@@ -79,6 +79,6 @@ func showEstimate(w io.Writer, e api.Estimate) {
 	}
 	fmt.Fprintf(w, "%s: %s\n", verb, e.Why)
 	if e.StoppedBecause != "" {
-		fmt.Fprintf(w, "no level 1: %s\n", e.StoppedBecause)
+		fmt.Fprintf(w, "no level %d: %s\n", len(e.Levels)+1, e.StoppedBecause)
 	}
 }
