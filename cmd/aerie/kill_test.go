@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -118,5 +119,66 @@ func TestFaultyEndpoint(t *testing.T) {
 	again := decode[api.BuildReport](t, aerie(t, append([]string{"build", "--force", "--output", "json"}, flags...)...).want(t, 0))
 	if again.Calls != 0 || endpoint.Counts().Chat != counts.Chat {
 		t.Errorf("building again made %d calls, the endpoint saw %d", again.Calls, endpoint.Counts().Chat-counts.Chat)
+	}
+}
+
+// TestKillNineWhileGrowing kills builds that grow a tree, of which documents went and others came: the same tree as undisturbed, and
+// hardly a call twice.
+func TestKillNineWhileGrowing(t *testing.T) {
+	const slots = 8
+	fixtures := fresh(t)
+	files, err := filepath.Glob(filepath.Join(fixtures, "*.rst"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d fixtures: %v", len(files), err)
+	}
+	endpoint := llmtest.New(llmtest.Config{Latency: 100 * time.Millisecond})
+	defer endpoint.Close()
+	flags := against(endpoint, "--build.slots", fmt.Sprint(slots))
+	grow := func(home string) {
+		t.Helper()
+		at := func(args ...string) {
+			t.Helper()
+			aerie(t, append(append(args, "--home", home), flags...)...).want(t, 0)
+		}
+		at(append([]string{"ingest"}, files[1:]...)...)
+		at("build")
+		at("ingest", files[0])
+		id := lines[api.Node](t, aerie(t, "tree", "--home", home, "--output", "jsonl").want(t, 0))[0].DocumentIDs[0]
+		aerie(t, "delete", id, "--home", home).want(t, 0)
+	}
+	tree := func(home string) []api.Node {
+		nodes := lines[api.Node](t, aerie(t, "tree", "--home", home, "--output", "jsonl").want(t, 0))
+		for i := range nodes {
+			nodes[i].Born = 0
+		}
+		return nodes
+	}
+	grow("calm")
+	before := endpoint.Counts().ChatOK
+	aerie(t, append([]string{"build", "--force", "--home", "calm"}, flags...)...).want(t, 0)
+	undisturbed := endpoint.Counts().ChatOK - before
+	want := tree("calm")
+
+	grow(".aerie")
+	before = endpoint.Counts().ChatOK
+	random := rand.New(rand.NewPCG(2, 2))
+	killed := 0
+	for range 5 {
+		if killBuild(t, append(flags, "--force"), time.Duration(50+random.IntN(500))*time.Millisecond) {
+			killed++
+		}
+	}
+	report := decode[api.BuildReport](t, aerie(t, append([]string{"build", "--output", "json"}, flags...)...).want(t, 0))
+	if o := report.Outcome; o != api.OutcomeBuilt && o != api.OutcomeNothingToDo {
+		t.Errorf("the build ended as %s: %s", o, report.Why)
+	}
+	if diff := cmp.Diff(want, tree(".aerie")); diff != "" {
+		t.Errorf("another tree than undisturbed:\n%s", diff)
+	}
+	if paid, most := endpoint.Counts().ChatOK-before, undisturbed+killed*slots; paid > most {
+		t.Errorf("%d calls after %d kills, undisturbed %d, at most %d", paid, killed, undisturbed, most)
+	}
+	if killed == 0 {
+		t.Error("no kill hit a running build")
 	}
 }
