@@ -15,7 +15,6 @@ import (
 	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
-	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/worker"
 )
 
@@ -287,43 +286,6 @@ func (h *home) Collect(ctx context.Context, name string) (api.Collected, error) 
 	return h.Service.Collect(ctx, name)
 }
 
-// Forget removes documents and what is left of them. It takes the queue as Collect does, if there is one.
-func (h *home) Forget(ctx context.Context, name string, ids []string) (api.Forgotten, error) {
-	if _, err := h.Record(ctx, name); err != nil {
-		return api.Forgotten{}, err
-	}
-	if h.places.HasQueue() {
-		if err := h.openQueue(ctx); err != nil {
-			return api.Forgotten{}, lockedHint(err)
-		}
-	}
-	return h.Service.Forget(ctx, name, ids)
-}
-
-// Rollback switches readers. It takes the queue as Collect does.
-func (h *home) Rollback(ctx context.Context, name string, forward bool) (api.Rolled, error) {
-	if _, err := h.Record(ctx, name); err != nil {
-		return api.Rolled{}, err
-	}
-	if err := h.openQueue(ctx); err != nil {
-		return api.Rolled{}, lockedHint(err)
-	}
-	return h.Service.Rollback(ctx, name, forward)
-}
-
-// Stop asks a build to pause or to end. To end one that nobody works on takes the queue, as its tasks go.
-func (h *home) Stop(ctx context.Context, name, build string, cancel bool) (api.Build, error) {
-	if cancel {
-		if err := h.openQueue(ctx); err != nil {
-			b, known := h.Build(ctx, name, build)
-			if !errors.Is(err, natsqueue.ErrLocked) || known == nil && !b.Alive {
-				return api.Build{}, lockedHint(err)
-			}
-		}
-	}
-	return h.Service.Stop(ctx, name, build, cancel)
-}
-
 // builder does the work of builds for the service of a home.
 type builder struct{ h *home }
 
@@ -343,11 +305,6 @@ func (b builder) Run(ctx context.Context, name string, req coordinator.Request, 
 // Coordinator implements service.Builder.
 func (b builder) Coordinator(_ context.Context, name string) (*coordinator.Coordinator, error) {
 	h := b.h.of(name)
-	if !h.places.Fleet && h.places.HasQueue() {
-		if err := h.places.OpenQueue(); err != nil && !errors.Is(err, natsqueue.ErrLocked) && !errors.Is(err, store.ErrReadOnly) {
-			return nil, err
-		}
-	}
 	var journal journal.Journal
 	if h.places.Conn() != nil {
 		journal = h.places.Journal()

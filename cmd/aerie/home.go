@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/ingest"
+	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
 	"github.com/aerie-rag/aerie/internal/service"
 	"github.com/aerie-rag/aerie/internal/telemetry"
@@ -86,6 +88,16 @@ func (c *cli) openWith(base string, open func(context.Context, *config.Config, s
 			return nil, usagef("", "server.audit_log: %w", err)
 		}
 		deps.Audit = h.audit
+	}
+	deps.Ready = func(ctx context.Context) error {
+		if !places.HasQueue() { // no build has ever been
+			return nil
+		}
+		err := h.openQueue(ctx)
+		if errors.Is(err, natsqueue.ErrLocked) {
+			return fmt.Errorf("%w: %w", levels.ErrHeld, lockedHint(err))
+		}
+		return err
 	}
 	h.Service = service.New(cfg, deps)
 	return h, nil

@@ -47,9 +47,6 @@ func (e *NoWayError) Remedy() string {
 // An unfinished build is cancelled, since it grows from the tree that is left. The error is levels.ErrHeld if a build runs, and a
 // *NoWayError if there is nothing to go to.
 func (c *Coordinator) Rollback(ctx context.Context, forward bool) (api.Rolled, error) {
-	if c.deps.Queue == nil {
-		return api.Rolled{}, fmt.Errorf("coordinator: corpus %s: %w: it has the queue", c.cfg.Corpus, levels.ErrHeld)
-	}
 	r, err := c.acquire(ctx)
 	if err != nil {
 		return api.Rolled{}, err
@@ -70,6 +67,9 @@ func (c *Coordinator) Rollback(ctx context.Context, forward bool) (api.Rolled, e
 			e.Other = other.Generation
 		}
 		return out, e
+	}
+	if c.deps.Queue == nil {
+		return out, fmt.Errorf("coordinator: corpus %s: %w: it has the queue", c.cfg.Corpus, levels.ErrHeld)
 	}
 	if out.Summaries, err = r.countTree(to); err != nil {
 		return out, err

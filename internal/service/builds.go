@@ -395,14 +395,14 @@ func (s *Service) Stop(ctx context.Context, corpus, build string, cancel bool) (
 		err = s.deps.Builds.RequestStop(ctx, corpus, build, wish)
 	case cancel: // also one whose process was killed, which nobody would tell
 		var coord *coordinator.Coordinator
-		if coord, err = s.deps.Builder.Coordinator(ctx, corpus); err == nil {
+		if coord, err = s.changer(ctx, corpus); err == nil {
 			err = coord.Cancel(ctx, build)
-			switch {
-			case errors.Is(err, levels.ErrHeld) && !b.Resting:
-				err = s.deps.Builds.RequestStop(ctx, corpus, build, wish)
-			case errors.Is(err, coordinator.ErrMoved) || errors.Is(err, levels.ErrHeld):
-				err = api.Conflictf("aerie status shows what is so now", "build %s was not cancelled: %w", build, err)
-			}
+		}
+		switch {
+		case errors.Is(err, levels.ErrHeld) && !b.Resting:
+			err = s.deps.Builds.RequestStop(ctx, corpus, build, wish)
+		case errors.Is(err, coordinator.ErrMoved) || errors.Is(err, levels.ErrHeld):
+			err = api.Conflictf("aerie status shows what is so now", "build %s was not cancelled: %w", build, err)
 		}
 	}
 	if err != nil {
@@ -448,7 +448,7 @@ func (s *Service) Rollback(ctx context.Context, corpus string, forward bool) (ro
 	if err := s.checkRest(ctx, corpus); err != nil {
 		return rolled, err
 	}
-	coord, err := s.deps.Builder.Coordinator(ctx, corpus)
+	coord, err := s.changer(ctx, corpus)
 	if err != nil {
 		return rolled, err
 	}

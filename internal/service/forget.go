@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/store"
@@ -36,7 +37,7 @@ func (s *Service) Forget(ctx context.Context, corpus string, ids []string) (out 
 			out.Unknown = append(out.Unknown, id)
 		}
 	}
-	coord, err := s.deps.Builder.Coordinator(ctx, corpus)
+	coord, err := s.changer(ctx, corpus)
 	if err != nil {
 		return out, err
 	}
@@ -60,6 +61,16 @@ func (s *Service) Forget(ctx context.Context, corpus string, ids []string) (out 
 		err = s.deps.Scrub(t.Context(), corpus)
 	}
 	return out, t.outcome(err)
+}
+
+// changer returns a coordinator that may change trees.
+func (s *Service) changer(ctx context.Context, corpus string) (*coordinator.Coordinator, error) {
+	if s.deps.Ready != nil {
+		if err := s.deps.Ready(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s.deps.Builder.Coordinator(ctx, corpus)
 }
 
 // forgotten says how much was forgotten; nil if nothing was.

@@ -74,6 +74,9 @@ type Deps struct {
 	Builder  Builder
 	// Queried is told of each query that begins, and what it returns how that ended; nil for nobody.
 	Queried func(corpus string) (ended func(hits int, err error))
+	// Ready opens what a change of trees needs beside the store and the state, before Builder is asked for a coordinator; nil where
+	// that is open.
+	Ready func(ctx context.Context) error
 	// Scrub takes what was deleted out of free pages, logs and files beside the database; nil where servers see to that themselves.
 	Scrub func(ctx context.Context, corpus string) error
 	// Audit is told of every change; nil for nobody.
