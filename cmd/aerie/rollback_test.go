@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/client"
+	"github.com/aerie-rag/aerie/internal/llm/llmtest"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
@@ -85,6 +87,36 @@ func TestRollbackUnderReaders(t *testing.T) {
 	if n := <-met + <-met + <-met; n < 12 {
 		t.Errorf("only %d trees were read", n)
 	}
+}
+
+// TestRollbackWhileBuilding: while a build runs in another process on the same home, a rollback and a forget are refused in one
+// sentence, and nothing is changed; when it has ended they are done.
+func TestRollbackWhileBuilding(t *testing.T) {
+	fresh(t)
+	if err := os.WriteFile("rows.jsonl", []byte(rows(sentences(40), nil)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	late := llmtest.New(llmtest.Config{Latency: 200 * time.Millisecond})
+	t.Cleanup(late.Close)
+	aerie(t, "ingest", "rows.jsonl").want(t, exitDone)
+	aerie(t, append([]string{"build"}, small...)...).want(t, exitDone)
+	flags := append([]string{"build", "--force", "--slots=1"}, append(with(late), small...)...)
+	building := start(t, flags...)
+	called(t, late, 1)
+	for _, line := range []string{"rollback", "rollback --forward", "forget r01"} {
+		r := aerie(t, strings.Fields(line)...).want(t, exitFailed)
+		if strings.Count(r.stderr, "\n") > 3 || !strings.Contains(r.stderr, "wait until it") {
+			t.Errorf("%s: %s", line, r.stderr)
+		}
+	}
+	building.signal(os.Interrupt)
+	building.wait().want(t, exitInterrupted)
+	r := decode[api.Forgotten](t, aerie(t, "forget", "r01", "-o", "json").want(t, exitDone))
+	if r.Documents != 1 || r.Cancelled == "" {
+		t.Errorf("%+v", r)
+	}
+	aerie(t, append([]string{"build", "--force"}, small...)...).want(t, exitDone)
+	aerie(t, "rollback").want(t, exitDone)
 }
 
 func sameSet(got, want map[tree.ID]bool) error {
