@@ -264,7 +264,7 @@ func BenchmarkGrowthOfDocuments(b *testing.B) {
 		s.add([]passage{one})
 		paid, calls, c = s.pay()
 		row("PEPs, one word", paid, full, calls, "<= 1 %", c)
-		deletions(s, docs, full)
+		deletions(s, "PEPs", docs, full)
 
 		s = newBench(b, false)
 		s.add(flat(base))
@@ -280,13 +280,13 @@ func BenchmarkGrowthOfDocuments(b *testing.B) {
 }
 
 // deletions takes documents out of the same tree, one and six at a time, in twelve seeded choices each, and tells the mean and the most.
-func deletions(s *bench, docs [][]passage, full int) {
+func deletions(s *bench, what string, docs [][]passage, full int) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, way := range []struct {
 		name  string
 		n     int
 		limit string
-	}{{"PEPs, -1 % documents, mean of 12 choices", 1, "<= 6 %"}, {"PEPs, -5 % documents, mean of 12 choices", 6, "<= 25 %"}} {
+	}{{what + ", -1 % documents, mean of 12 choices", 1, "<= 6 %"}, {what + ", -5 % documents, mean of 12 choices", 6, "<= 25 %"}} {
 		sum, most, calls, foreseen, worst := 0, 0, 0, 0, 2.0
 		for range 12 {
 			one := s.copy()
@@ -311,7 +311,7 @@ func deletions(s *bench, docs [][]passage, full int) {
 		one.erase(sizes[at.i][0].Document)
 		paid, calls, c := one.pay()
 		share := 100 * float64(tokensOf(sizes[at.i])) / float64(tokensOf(flat(docs)))
-		row(fmt.Sprintf("PEPs, one document less, %s (%.1f %% of tokens)", at.name, share), paid, full, calls, "", c)
+		row(fmt.Sprintf(what+", one document less, %s (%.1f %% of tokens)", at.name, share), paid, full, calls, "", c)
 	}
 }
 
@@ -406,6 +406,12 @@ func BenchmarkGrowthOfVectors(b *testing.B) {
 			full, _, whole := fromScratch(b, true, flat(peps[:at+6]))
 			share, steps, least = share+float64(paid)/float64(full), steps+1, min(least, c/whole)
 		}
+		few := peps[:122]
+		full, _, _ = fromScratch(b, true, flat(few))
+		s = newBench(b, true)
+		s.add(flat(few))
+		s.pay()
+		deletions(s, "PEPs with vectors of a model", few, full)
 		fmt.Printf("%-52s %6.1f %% a step        <= 13 %%  coherence at least %.3f\n", "PEPs, doubling by documents", 100*share/float64(steps), least)
 	}
 }
