@@ -67,7 +67,7 @@ func (c *cli) clusterCommand() *cobra.Command {
 		Example: "  aerie cluster vectors.npy --tokens tokens.npy --out clusters.jsonl\n  aerie cluster vectors.npy --mode reference --seed 1 --output json",
 		Long: "Clusters the rows of a .npy file (float16, float32 or float64) as one level of a tree, and prints the time and\n" +
 			"memory of each stage and the table of sizes.",
-		Args: exactly(1, "one file, VECTORS.npy"),
+		Args: one("one file, VECTORS.npy"),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.cluster(cmd.Context(), args[0], o) },
 	}
 	cmd.Flags().StringVar(&o.tokens, "tokens", "100", "tokens of each row: a number for all, or a .npy file with a count for each")

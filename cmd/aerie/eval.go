@@ -93,7 +93,7 @@ func (c *cli) evalCommand() *cobra.Command {
 		Long:  evalLong,
 		Example: "  aerie eval questions.jsonl --budget 500,2000 --out-svg arms.svg\n" +
 			"  aerie eval questions.jsonl --arm leaf/similarity --arm \"mine: alpha=.7 max_level=2\" --output json",
-		Args: exactly(1, "one file of questions"),
+		Args: one("one file of questions"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.ask && !cmd.Flags().Changed("budget") {
 				o.budgets = []string{"2000"}

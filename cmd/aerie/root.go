@@ -249,17 +249,17 @@ func oneOfCommands(cmd *cobra.Command, args []string) error {
 	return unknownCommand(cmd, args[0])
 }
 
-// exactly returns a check of the number of arguments that says in a sentence what is missing.
-func exactly(n int, what string) cobra.PositionalArgs {
+// one returns a check for exactly one argument that says in a sentence what is missing.
+func one(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == n {
+		if len(args) == 1 {
 			return nil
 		}
 		hint := "usage: " + cmd.UseLine()
-		if len(args) < n {
+		if len(args) == 0 {
 			return usagef(hint, "%s needs %s", cmd.CommandPath(), what)
 		}
-		return usagef(tooMany(args[n:], hint), "%s takes %s, and got %q too", cmd.CommandPath(), what, args[n])
+		return usagef(tooMany(args[1:], hint), "%s takes %s, and got %q too", cmd.CommandPath(), what, args[1])
 	}
 }
 

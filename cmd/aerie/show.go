@@ -17,7 +17,7 @@ func (c *cli) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show one leaf or summary: its text, parents, children and neighbors",
 		Example: "  aerie show L2-0f3c9a51\n  aerie show 5d1c0a --output json",
-		Args:    exactly(1, "the id of a node, the beginning of one, or a cluster id"),
+		Args:    one("the id of a node, the beginning of one, or a cluster id"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.showOne(cmd.Context(), args[0]) },
 	}
 	keyflag.Add(cmd.Flags(), c.flags, placeKeys)

@@ -18,7 +18,7 @@ func (c *cli) tokenCommand() *cobra.Command {
 		Long: "Make a token, and the line of server.tokens_file that lets it in. The token is shown this once: the line holds only its hash.\n" +
 			"Two lines may have one name, so that a token can be replaced without a gap: add the new line, change the clients, take the old one out.",
 		Example: "  aerie token create ci --right write --corpora docs,wiki",
-		Args:    exactly(1, "a name"),
+		Args:    one("a name"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(corpora) == 0 {
 				return usagef("name them with commas, or * for all of them, those to come too", "--corpora is missing")

@@ -1,5 +1,3 @@
-//go:build stack
-
 package redisstate
 
 import (
