@@ -18,6 +18,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.showCommand(),
 		c.clusterCommand(),
 		c.statusCommand(),
+		c.serveCommand(),
 		c.mcpCommand(),
 		c.workersCommand(),
 		c.deadCommand(),

@@ -119,6 +119,9 @@ func (h *home) build(ctx context.Context, req coordinator.Request) (api.BuildRep
 				return report, err
 			}
 		}
+		if locked != nil && h.c.servedAt(locked.PID) != "" {
+			return api.BuildReport{}, h.c.lockedHint(err)
+		}
 		if !waiting {
 			waiting = true
 			h.c.progressNote("%s works in %s; waiting for it to end", who, h.where())
@@ -281,7 +284,7 @@ func (h *home) Collect(ctx context.Context, name string) (api.Collected, error) 
 		return api.Collected{}, err
 	}
 	if err := h.openQueue(ctx); err != nil {
-		return api.Collected{}, lockedHint(err)
+		return api.Collected{}, h.c.lockedHint(err)
 	}
 	return h.Service.Collect(ctx, name)
 }
@@ -297,7 +300,7 @@ func (b builder) Run(ctx context.Context, name string, req coordinator.Request, 
 	cfg.Build.MaxTokens, cfg.Build.MaxCost = bounds.MaxTokens, bounds.MaxCost
 	h.cfg = &cfg
 	if err := b.h.openQueue(ctx); err != nil {
-		return api.BuildReport{}, lockedHint(err)
+		return api.BuildReport{}, h.c.lockedHint(err)
 	}
 	return h.drive(ctx, req)
 }
@@ -319,7 +322,7 @@ func (b builder) Coordinator(_ context.Context, name string) (*coordinator.Coord
 // Purge implements service.Builder.
 func (b builder) Purge(ctx context.Context, name, build string) error {
 	if err := b.h.openQueue(ctx); err != nil {
-		return lockedHint(err)
+		return b.h.c.lockedHint(err)
 	}
 	return errors.Join(b.h.places.Queue().Purge(ctx, name, build), b.h.places.Plans().DropPlans(ctx, name, build))
 }

@@ -95,7 +95,7 @@ func (c *cli) openWith(base string, open func(context.Context, *config.Config, s
 		}
 		err := h.openQueue(ctx)
 		if errors.Is(err, natsqueue.ErrLocked) {
-			return fmt.Errorf("%w: %w", levels.ErrHeld, lockedHint(err))
+			return fmt.Errorf("%w: %w", levels.ErrHeld, c.lockedHint(err))
 		}
 		return err
 	}
@@ -142,11 +142,15 @@ func (h *home) IngestFiles(ctx context.Context, req ingest.Request) (api.IngestR
 }
 
 // lockedHint says what to do about a queue that another process has.
-func lockedHint(err error) error {
-	if errors.Is(err, natsqueue.ErrLocked) {
-		return failf(exitFailed, "wait until it ends, or stop it with Ctrl-C there", "%w", err)
+func (c *cli) lockedHint(err error) error {
+	var locked *natsqueue.LockedError
+	if !errors.As(err, &locked) {
+		return err
 	}
-	return err
+	if url := c.servedAt(locked.PID); url != "" {
+		return failf(exitFailed, "add --server "+url+" to the command: it is that one's client then", "%s is served by another process%s", c.home, pidText(locked.PID))
+	}
+	return failf(exitFailed, "wait until it ends, or stop it with Ctrl-C there", "%w", err)
 }
 
 // trace makes traces of what this process does from here on if telemetry.otlp_endpoint or the OTEL_* variables ask for them, as they

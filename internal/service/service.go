@@ -49,6 +49,8 @@ type Config struct {
 	// Exclusive says that the Builder lets no other process work on a build, so that a build that doesn't rest in its record but isn't
 	// worked on here is nobody's.
 	Exclusive bool
+	// Served says that the settings are this process's alone, also where it is Exclusive: its clients have none to give.
+	Served bool
 	// Turn is how long a change of documents waits for another one of the corpus to end; 0 means 30 s.
 	Turn time.Duration
 	// Settings are those that trees are built with by key, secrets left out.
@@ -198,7 +200,7 @@ func (s *Service) names(ctx context.Context, corpora levels.Corpora) ([]string, 
 func (s *Service) statusDeps(members []levels.Member) coordinator.StatusDeps {
 	return coordinator.StatusDeps{
 		Store: s.deps.Store, Corpora: s.deps.Corpora, Builds: s.deps.Builds, Barrier: s.deps.Barrier, Members: members,
-		Settings: s.cfg.Settings, Served: !s.cfg.Exclusive,
+		Settings: s.cfg.Settings, Served: s.cfg.Served || !s.cfg.Exclusive,
 	}
 }
 

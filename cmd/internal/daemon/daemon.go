@@ -62,6 +62,8 @@ type Daemon struct {
 	Holder string
 	// Counter counts tokens.
 	Counter *corpus.Counter
+	// Address is what the listener is at, once Serve is called; nil without one.
+	Address net.Addr
 
 	handler atomic.Pointer[http.Handler]
 }
@@ -90,7 +92,7 @@ func Main(p Program, args, env []string, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	d := &Daemon{Program: p, Config: cfg, Log: log, Telemetry: t, Holder: Holder(p.Name), Counter: corpus.NewCounter()}
-	if err := d.run(ctx); err != nil {
+	if err := d.Run(ctx); err != nil {
 		log.Error("stopped", "error", err)
 		return api.Judge(err).Exit
 	}
@@ -165,7 +167,8 @@ func Holder(program string) string {
 	return fmt.Sprintf("%s-%s-%d-%x", program, host, os.Getpid(), time.Now().UnixNano()&0xffffff)
 }
 
-func (d *Daemon) run(ctx context.Context) error {
+// Run listens and serves until ctx ends.
+func (d *Daemon) Run(ctx context.Context) error {
 	defer func() {
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
@@ -206,7 +209,8 @@ func (d *Daemon) listen(ctx context.Context, address string) (end func(), err er
 	if err != nil {
 		return nil, d.unheard(address, err)
 	}
-	d.Log.Info("listening", "address", l.Addr().String(), "tls", cert != nil)
+	d.Address = l.Addr()
+	d.Log.Info("listening", "address", d.Address.String(), "tls", cert != nil)
 	l = netutil.LimitListener(l, mostConnections)
 	if cert != nil {
 		l = tls.NewListener(l, cert.config())

@@ -12,8 +12,8 @@ import (
 	"github.com/aerie-rag/aerie/internal/service"
 )
 
-// Builder coordinates the builds of a fleet: workers elsewhere do the tasks. When its context ends, a build is left running,
-// for another coordinator to go on with. It implements service.Builder.
+// Builder coordinates builds whose tasks workers do, those of other processes or one beside it. When its context ends, a build is left
+// running, for another coordinator to go on with. It implements service.Builder.
 type Builder struct {
 	Places *Places
 	Models *Models
@@ -40,6 +40,15 @@ func (b *Builder) Waiting() []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// Hint says that a worker of this process has marked a task: what builds here looks at its barrier at once.
+func (b *Builder) Hint() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for coord := range b.running {
+		coord.Hint()
+	}
 }
 
 func (b *Builder) note(coord *coordinator.Coordinator, corpus string, runs bool) {
