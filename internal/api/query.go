@@ -17,6 +17,14 @@ type Ask struct {
 	Query
 	// MinSimilarity is what the best hit must reach, -1 to 1; nil leaves it to the embedder of the corpus.
 	MinSimilarity *float64 `json:"min_similarity,omitempty" doc:"least similarity of the best hit for an answer, -1 to 1; the default fits the embedder"`
+	// History is what was said before, oldest first: the question is read in its light.
+	History []Turn `json:"history,omitempty" doc:"earlier turns of the conversation, oldest first; the question is read in their light"`
+}
+
+// Turn is what one side of a conversation said.
+type Turn struct {
+	Role string `json:"role" enum:"user,assistant"`
+	Text string `json:"text"`
 }
 
 // Answer is the JSON of aerie ask.

@@ -63,7 +63,8 @@ var rules = []rule{
 	{"internal/access", nil, []string{"net", "net/http"}, "who may do what knows neither requests nor corpora"},
 	{"internal/audit", []string{"internal/api", "internal/printable"}, []string{"net", "net/http"}, "notes what the API says was changed"},
 	{"internal/mcp", []string{"internal/printable", "internal/tree", "internal/api"}, nil, "agents read ports, and know nothing of what is behind them"},
-	{"internal/server", []string{"internal/mcp", "internal/access", "internal/printable", "internal/tree", "internal/config", "internal/corpus", "internal/retrieve", "internal/answer", "internal/api"}, nil, "HTTP knows ports, not what is behind them"},
+	{"internal/openai", []string{"internal/tree", "internal/retrieve", "internal/answer", "internal/api"}, nil, "programs that chat read ports, and know nothing of what is behind them"},
+	{"internal/server", []string{"internal/mcp", "internal/openai", "internal/access", "internal/printable", "internal/tree", "internal/config", "internal/corpus", "internal/retrieve", "internal/answer", "internal/api"}, nil, "HTTP knows ports, not what is behind them"},
 	{"internal/client", []string{"internal/tree", "internal/retrieve", "internal/answer", "internal/api"}, nil, "a client knows the API alone"},
 	{"internal/evaluate", []string{"internal/tree", "internal/store", "internal/retrieve", "internal/word"}, nil, "only cmd/ names adapters"},
 }

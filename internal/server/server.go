@@ -1,5 +1,5 @@
 // Package server is the coordinator's HTTP side: what api.Service does, under /v1, described by OpenAPI 3.1 at
-// /v1/openapi.json and /v1/openapi.yaml.
+// /v1/openapi.json and /v1/openapi.yaml; agents' tools at /mcp, and corpora as OpenAI's models below /openai/v1.
 //
 // Bodies are JSON of the types that the command line prints; long lists are NDJSON and progress is SSE. Errors are RFC 9457
 // problems with the exit code and the hint of the command line. There is no CORS: a browser's page of another origin is
@@ -20,6 +20,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/access"
 	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/openai"
 )
 
 // Config says how to serve. The zero value of a field is its default.
@@ -28,6 +29,9 @@ type Config struct {
 	// listener, which then must be on loopback.
 	Token  string
 	Tokens *access.File
+	// Embed returns the vectors of texts by the embedder of a corpus, and its name, for programs that chat. Without it they find nothing
+	// at /openai.
+	Embed Embed
 	// Corpus is that of an agent's call that names none; "" means default.
 	Corpus string
 	// Version is that of the program, for the description of the API.
@@ -57,6 +61,9 @@ type Config struct {
 	// Log tells of failures that no client is told in full, and of who was refused; nil: nobody.
 	Log *slog.Logger
 }
+
+// Embed makes vectors of texts.
+type Embed func(ctx context.Context, corpus string, texts []string) (vectors [][]float32, embedder string, err error)
 
 func (c Config) withDefaults() Config {
 	if c.MaxBody == 0 {
@@ -107,7 +114,7 @@ type Server struct {
 }
 
 // New returns a server; its listener and its time-outs are the caller's. A write time-out must not be set, since streams take as long
-// as they take. extra, if not nil, gets every request outside /v1 and /mcp, without any check: health and metrics.
+// as they take. extra, if not nil, gets every request outside /v1, /mcp and /openai, without any check: health and metrics.
 func New(cfg Config, service api.Service, extra http.Handler) *Server {
 	s := &Server{cfg: cfg.withDefaults(), service: service, mux: http.NewServeMux(), operations: map[string]string{}}
 	s.rooms = newRooms(s.cfg.MaxBody)
@@ -121,6 +128,7 @@ func New(cfg Config, service api.Service, extra http.Handler) *Server {
 	s.queryRoutes()
 	s.openResponses()
 	s.agentRoutes()
+	s.chatRoutes()
 	s.mux.HandleFunc("/", s.nowhere)
 	guarded := s.guard(s.origin(s.mux))
 	s.handler = s.door(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -154,7 +162,7 @@ func Starting(extra http.Handler) http.Handler {
 
 // below reports whether a path is one of the API, or of agents.
 func below(path string) bool {
-	return path == "/v1" || strings.HasPrefix(path, "/v1/") || path == agentsPath
+	return path == "/v1" || strings.HasPrefix(path, "/v1/") || path == agentsPath || strings.HasPrefix(path, openai.Path+"/")
 }
 
 // Handler returns all of it.

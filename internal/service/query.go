@@ -88,14 +88,21 @@ func (s *Service) Ask(ctx context.Context, corpus string, q api.Ask, on func(ans
 	if !(cfg.Floor >= -1 && cfg.Floor <= 1) {
 		return api.Answer{}, api.Usagef("", "min_similarity is %v; it must be between -1 (none) and 1", cfg.Floor)
 	}
+	answerer := answer.New(cfg, s.deps.Model, s.deps.Counter)
+	question, spent, err := answerer.Condense(ctx, turnsOf(q.History), q.Query.Query)
+	if err != nil {
+		return api.Answer{}, err
+	}
+	q.Query.Query = question
 	found, err := s.Query(ctx, corpus, q.Query)
 	if err != nil {
 		return api.Answer{}, err
 	}
-	a, err := answer.New(cfg, s.deps.Model, s.deps.Counter).Answer(ctx, found, on)
+	a, err := answerer.Answer(ctx, found, on)
 	if err != nil {
 		return api.Answer{}, err
 	}
+	a.Calls, a.InputTokens, a.OutputTokens = a.Calls+spent.Calls, a.InputTokens+spent.InputTokens, a.OutputTokens+spent.OutputTokens
 	result := api.Answer{Answer: a, Explain: found.Explain}
 	if s.cfg.Price == nil || a.Calls == 0 {
 		return result, nil
@@ -104,4 +111,25 @@ func (s *Service) Ask(ctx context.Context, corpus string, q api.Ask, on func(ans
 		result.Cost = price.Of(tree.Usage{InputTokens: a.InputTokens, OutputTokens: a.OutputTokens})
 	}
 	return result, nil
+}
+
+func turnsOf(history []api.Turn) []answer.Turn {
+	turns := make([]answer.Turn, len(history))
+	for i, t := range history {
+		turns[i] = answer.Turn{Person: t.Role == "user", Text: t.Text}
+	}
+	return turns
+}
+
+// Embed returns the vectors of texts by the embedder of a corpus, and its name.
+func (s *Service) Embed(ctx context.Context, corpus string, texts []string) ([][]float32, string, error) {
+	record, err := s.recordOf(ctx, s.reading(), corpus)
+	if err != nil {
+		return nil, "", err
+	}
+	if record.Embedder != s.deps.Embedder.Name() {
+		return nil, "", api.Conflictf("", "the vectors of corpus %s are by %s, and the configured embedder is %s", corpus, record.Embedder, s.deps.Embedder.Name())
+	}
+	vectors, err := s.deps.Embedder.Embed(ctx, texts)
+	return vectors, record.Embedder, err
 }

@@ -69,7 +69,7 @@ type Behind struct {
 // the builds in hand are handed over.
 func (o *Door) Serve(ctx context.Context, d *daemon.Daemon, b Behind) {
 	web := server.New(server.Config{
-		Token: d.Config.Server.Token.Reveal(), Tokens: o.tokens, Corpus: d.Config.Corpus, Version: d.Version, Observe: d.Telemetry.Request, Audit: b.Audit, Log: d.Log,
+		Token: d.Config.Server.Token.Reveal(), Tokens: o.tokens, Corpus: d.Config.Corpus, Version: d.Version, Observe: d.Telemetry.Request, Audit: b.Audit, Embed: b.Service.Embed, Log: d.Log,
 	}, b.Service, d.Telemetry.Handler(daemon.Checks(b.Places)...))
 	d.Handle(web.Handler())
 	if b.Ready != nil {
