@@ -14,6 +14,8 @@ import (
 	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/evaluate"
 	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // armSpec is an arm as it was written in a flag or a file.
@@ -177,13 +179,17 @@ func (s *armSpec) standardArm(standard []evaluate.Arm) (evaluate.Arm, error) {
 // armOptionNames are the options of an arm: the corpus, and those of a query, by their JSON names.
 func armOptionNames() []string {
 	names := slices.DeleteFunc(retrieve.Names(), func(name string) bool { return name == "budget" || name == "explain" })
-	return append([]string{"corpus", "documents", "metadata"}, names...)
+	return append([]string{"corpus", "documents", "metadata", "where"}, names...)
 }
 
 // set gives the request the option.
 func (o armOption) set(req *retrieve.Request) error {
 	if key, ok := strings.CutPrefix(o.key, "metadata."); ok && key != "" {
-		metadata := map[string]any{key: scalar(o.values[0])}
+		value, err := store.Scalar(o.values[0])
+		if err != nil {
+			return usagef("", "%s: %s: %w", o.where, o.key, err)
+		}
+		metadata := tree.Metadata{key: value}
 		for k, v := range req.Metadata {
 			metadata[k] = v
 		}
@@ -199,6 +205,15 @@ func (o armOption) set(req *retrieve.Request) error {
 		return usagef("", "%s: metadata is written metadata.KEY=VALUE", o.where)
 	case "documents":
 		req.Documents = o.values
+		return nil
+	case "where":
+		for _, text := range o.values {
+			w, err := store.ParseWhere(text)
+			if err != nil {
+				return usagef("", "%s: where %w", o.where, err)
+			}
+			req.Where = append(slices.Clone(req.Where), w)
+		}
 		return nil
 	}
 	if !slices.Contains(armOptionNames(), o.key) {

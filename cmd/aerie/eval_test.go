@@ -15,7 +15,7 @@ import (
 )
 
 // birds is a corpus of a few leaves, so that what each arm finds can be told by hand.
-const birds = `{"id":"heron","text":"Herons wait in shallow water for fish."}
+const birds = `{"source":"x","id":"heron","text":"Herons wait in shallow water for fish."}
 {"id":"kite","text":"Kites circle over fields and look for mice."}
 {"id":"owl","text":"Owls listen for voles in the dark of winter."}
 {"id":"lark","text":"Larks climb while they sing above meadows."}
@@ -240,7 +240,7 @@ func TestEvalReadsStdin(t *testing.T) {
 func TestArmOptionsAreRequestFields(t *testing.T) {
 	values := map[string]string{
 		"corpus": "c", "mode": "traversal", "pack": "similarity", "fusion": "reciprocal", "leaves_only": "true", "stale": "true", "documents": "d",
-		"metadata": "",
+		"metadata": "", "where": "year>=2020",
 	}
 	standard := evaluate.StandardArms("c")
 	if len(standard) != 8 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
 	"github.com/aerie-rag/aerie/internal/printable"
 	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/store"
 )
 
 // queryOptions are the flags of aerie query: those that were typed.
@@ -52,7 +52,7 @@ func (o *queryOptions) flags(f *pflag.FlagSet) {
 	f.Int("min-level", 0, "lowest level of a hit; 0: leaves")
 	f.Int("max-level", 0, "highest level of a hit (default no limit)")
 	f.StringArrayVar(&o.Documents, "document", nil, "only hits of this document; may be given several times")
-	f.StringArrayVar(&o.where, "where", nil, "only leaves with this metadata, KEY=VALUE; may be given several times")
+	f.StringArrayVar(&o.where, "where", nil, "only leaves with this metadata: KEY=VALUE, also != < <= > >=, \"KEY in A,B\", \"KEY exists\"; may be given several times")
 	f.Float64("alpha", 0, "weight of vectors against keywords, 0 to 1 (default 0.7 with --pack coverage, else 1)")
 	f.String("fusion", string(*d.Fusion), "how the two become one score: "+oneOfWords(retrieve.Fusions()))
 	f.Float64("boost", *d.Boost, "mode boost: factor on summaries")
@@ -78,15 +78,12 @@ func (o *queryOptions) settle(f *pflag.FlagSet) error {
 			}
 		}
 	}
-	for _, pair := range o.where {
-		key, value, ok := strings.Cut(pair, "=")
-		if !ok || key == "" {
-			return usagef("", "--where is %q; it must be KEY=VALUE", pair)
+	for _, text := range o.where {
+		w, err := store.ParseWhere(text)
+		if err != nil {
+			return usagef("", "--where %w", err)
 		}
-		if o.Metadata == nil {
-			o.Metadata = map[string]any{}
-		}
-		o.Metadata[key] = scalar(value)
+		o.Where = append(o.Where, w)
 	}
 	_, err := retrieve.Request{Corpus: "any", Query: "any", Options: o.Options}.Settled()
 	var unused *retrieve.UnusedError
@@ -95,18 +92,6 @@ func (o *queryOptions) settle(f *pflag.FlagSet) error {
 			strings.ReplaceAll(unused.Option, "_", "-"), unused.Mode, unused.Pack, unused.Alpha)
 	}
 	return err
-}
-
-// scalar reads a value as JSON has it, and anything else as a text.
-func scalar(text string) any {
-	var v any
-	if json.Unmarshal([]byte(text), &v) == nil {
-		switch v.(type) {
-		case string, float64, bool:
-			return v
-		}
-	}
-	return text
 }
 
 func oneOfWords[T ~string](words []T) string {

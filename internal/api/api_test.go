@@ -15,6 +15,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/store"
 )
 
 // TestQueryRoundTrip: a query is the same on the other side of the wire, what wasn't given included.
@@ -22,7 +23,8 @@ func TestQueryRoundTrip(t *testing.T) {
 	for name, want := range map[string]retrieve.Options{
 		"nothing": {},
 		"zeros":   {Budget: new(0), TopK: new(0), MinLevel: new(0), MaxLevel: new(3), Alpha: new(0.0), LeavesOnly: new(false), Stale: new(false)},
-		"filters": {Documents: []string{"a", "b/c"}, Metadata: map[string]any{"year": 1998.0, "tag": "x", "good": true}},
+		"filters": {Documents: []string{"a", "b/c"}, Metadata: map[string]any{"year": 1998.0, "tag": "x", "good": true, "id": int64(1746714878034235397)},
+			Where: []store.Where{{Key: "id", Op: store.In, Value: []any{int64(1746714878034235396), 1.0}}, {Key: "year", Op: store.Less, Value: int64(1)<<60 + 1}, {Key: "x", Op: store.Exists}}},
 		"weights": {Sharpness: new(1.5), Context: new(0.0), SummaryWeight: new(0.9), Boost: new(2.0)},
 		"counts":  {Pool: new(7), Candidates: new(1.5), Parents: new(true), Overview: new(0.25), PerLevel: new(3), LeavesOnly: new(true), Stale: new(true), Explain: new(true)},
 		"words":   {Mode: new(retrieve.Blend), Pack: new(retrieve.Similarity), Fusion: new(retrieve.Reciprocal)},

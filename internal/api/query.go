@@ -1,8 +1,11 @@
 package api
 
 import (
+	"strings"
+
 	"github.com/aerie-rag/aerie/internal/answer"
 	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/store"
 )
 
 // Query is a question with the options that were given.
@@ -39,4 +42,20 @@ type Spoken struct {
 	answer.Sentence
 	// Gap is the white space between the sentence before and this one; "" for the first.
 	Gap string `json:"gap"`
+}
+
+// Conditions reads conditions on metadata as people write them, with semicolons between; none from a blank text.
+func Conditions(text string) ([]store.Where, error) {
+	var all []store.Where
+	for part := range strings.SplitSeq(text, ";") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		w, err := store.ParseWhere(part)
+		if err != nil {
+			return nil, Usagef("", "where: %w", err)
+		}
+		all = append(all, w)
+	}
+	return all, nil
 }

@@ -48,8 +48,8 @@ type Row struct {
 	ID string
 	// Index is the chunk's place in its document: chunk_index, or -1 if the row names none.
 	Index int
-	// Metadata holds the row's other keys: string, float64, bool, or a slice of one of these. Nil if it has none.
-	Metadata map[string]any
+	// Metadata holds the row's other keys. Nil if it has none.
+	Metadata tree.Metadata
 	// Vector is the row's embedding as it was given, finite and not all zero; nil if it has none.
 	Vector []float32
 	// VectorOf is the file that Vector is a row of, the one with the row's number; "" if the vector stands in the row itself.

@@ -266,19 +266,6 @@ func (s *jsonScanner) number() (string, error) {
 	return unsafe.String(unsafe.SliceData(s.data[start:]), s.pos-start), nil
 }
 
-// float reads a number as a float64.
-func (s *jsonScanner) float() (float64, error) {
-	n, err := s.number()
-	if err != nil {
-		return 0, err
-	}
-	f, err := strconv.ParseFloat(n, 64)
-	if err != nil {
-		return 0, fmt.Errorf("number %s is out of range", n)
-	}
-	return f, nil
-}
-
 // vector reads an array of numbers. NaN and Infinity, which JSON doesn't have but Python writes, are read as what they
 // say, so that the error can name them.
 func (s *jsonScanner) vector(dst []float32) ([]float32, error) {

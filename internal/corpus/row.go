@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // The most that a row may bring along.
@@ -149,7 +151,7 @@ func (r *rowReader) field(key string) error {
 			return &valueError{key, fmt.Sprintf("is one of more than %d", mostKeys)}
 		}
 		if r.row.Metadata == nil {
-			r.row.Metadata = map[string]any{}
+			r.row.Metadata = tree.Metadata{}
 		}
 		r.row.Metadata[key] = v
 	}
@@ -249,17 +251,26 @@ func (r *rowReader) value(key string) (any, error) {
 		}
 		return nil, r.scan.unexpected()
 	}
-	return r.scan.float()
+	return r.number(key)
+}
+
+// number reads a number exactly.
+func (r *rowReader) number(key string) (any, error) {
+	literal, err := r.scan.number()
+	if err != nil {
+		return nil, err
+	}
+	v, err := tree.Number(strings.Clone(literal))
+	if err != nil {
+		return nil, &valueError{key, "holds " + err.Error()}
+	}
+	return v, nil
 }
 
 // list reads a list of strings, numbers or booleans.
 func (r *rowReader) list(key string) (any, error) {
-	var texts []string
-	var numbers []float64
-	var bools []bool
-	n := 0
+	var list []any
 	err := r.scan.array(func() error {
-		n++
 		switch r.scan.peek() {
 		case '[', '{':
 			return &valueError{key, "holds a list of lists or objects; metadata must be flat"}
@@ -267,30 +278,17 @@ func (r *rowReader) list(key string) (any, error) {
 			return &valueError{key, "holds a list with null in it"}
 		}
 		v, err := r.value(key)
-		if err != nil {
-			return err
-		}
-		switch v := v.(type) {
-		case string:
-			texts = append(texts, v)
-		case float64:
-			numbers = append(numbers, v)
-		case bool:
-			bools = append(bools, v)
-		}
-		return nil
+		list = append(list, v)
+		return err
 	})
-	switch {
-	case err != nil || n == 0:
+	if err != nil || len(list) == 0 {
 		return nil, err
-	case len(texts) == n:
-		return texts, nil
-	case len(numbers) == n:
-		return numbers, nil
-	case len(bools) == n:
-		return bools, nil
 	}
-	return nil, &valueError{key, "holds a list of several kinds; one list holds strings, numbers or booleans"}
+	out, err := tree.List(list)
+	if err != nil {
+		return nil, &valueError{key, err.Error()}
+	}
+	return out, nil
 }
 
 // invalidAt returns the offset of the first byte that isn't UTF-8.

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 func TestRows(t *testing.T) {
@@ -53,7 +55,10 @@ func TestBadRows(t *testing.T) {
 		{`{"id":"a","text":x}`, "broken JSON: unexpected 'x' at byte 18", ""},
 		{`{"id":"a","text":"x",}`, "broken JSON: unexpected '}' at byte 22", ""},
 		{`{"id":"a","text":"x","n":01}`, "broken JSON", ""},
-		{`{"id":"a","text":"x","n":1e999}`, "out of range", ""},
+		{`{"id":"a","text":"x","n":1e999}`, "out of range", "a"},
+		{`{"id":"a","text":"x","n":9223372036854775808}`, "fit into 64 bits", "a"},
+		{`{"id":"a","text":"x","n":[-9223372036854775809]}`, "fit into 64 bits", "a"},
+		{`{"id":"a","text":"x","n":[1.5,9007199254740993]}`, "write these as texts", "a"},
 		{`{"id":"a","text":"a` + "\t" + `b"}`, "broken JSON", ""},
 		{`{"id":"a","text":"\x"}`, "broken JSON", ""},
 		{`["a"]`, "not a JSON object", ""},
@@ -209,7 +214,11 @@ func generic(s *jsonScanner, depth int) (any, error) {
 	case s.word("null"):
 		return nil, nil
 	}
-	return s.float()
+	n, err := s.number()
+	if err != nil {
+		return nil, err
+	}
+	return tree.Number(n)
 }
 
 func TestUnit(t *testing.T) {

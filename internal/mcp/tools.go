@@ -32,8 +32,9 @@ func (s *Server) tools() []*tool {
 	return []*tool{
 		{
 			name: "search", run: s.search,
-			doc:   "Find passages and summaries about a question or topic. Returns numbered texts with the ids that fetch takes.",
-			takes: []argument{{name: "query", doc: "question or topic, in plain words", required: true}, takesCorpus, takesTokens},
+			doc: "Find passages and summaries about a question or topic. Returns numbered texts with the ids that fetch takes.",
+			takes: []argument{{name: "query", doc: "question or topic, in plain words", required: true}, takesCorpus, takesTokens,
+				{name: "where", doc: "only passages with this metadata, such as: year>=2020; lang in en,de; isbn exists"}},
 		},
 		{
 			name: "fetch", run: s.fetch,
@@ -111,6 +112,10 @@ func nameOf(level, leaves int, documents []string) string {
 func (s *Server) search(ctx context.Context, a arguments) (*sdk.CallToolResult, error) {
 	q := api.Query{Query: a.texts["query"]}
 	q.Budget = new(a.number("max_tokens", defaultTokens))
+	var err error
+	if q.Where, err = api.Conditions(a.texts["where"]); err != nil {
+		return nil, err
+	}
 	corpus := a.texts["corpus"]
 	found, err := s.service.Query(ctx, corpus, q)
 	if err != nil {

@@ -79,7 +79,7 @@ func (s *search) find(ctx context.Context, ask finder, q store.Query) ([]store.H
 		return ask(ctx, s.req.Corpus, q)
 	}
 	var hits []store.Hit
-	if q.Filter.MaxLevel != 0 && len(q.Filter.Metadata) == 0 {
+	if q.Filter.MaxLevel != 0 && !q.Filter.OnMetadata() {
 		upper := q
 		upper.Filter.MinLevel = 1
 		var err error

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/aerie-rag/aerie/internal/store"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // Options are the options of a query. Nil is one that wasn't given, which has its default; the names in JSON are those of
@@ -26,7 +29,9 @@ type Options struct {
 	Documents []string `json:"documents,omitempty" doc:"only hits of these documents"`
 	// Metadata keeps the leaves that hold each of these values (string, float64 or bool). Summaries have no
 	// metadata, so they are no hits then.
-	Metadata map[string]any `json:"metadata,omitempty" doc:"only leaves with these values (text, number or boolean)"`
+	Metadata tree.Metadata `json:"metadata,omitempty" doc:"only leaves with these values (text, number or boolean)"`
+	// Where keeps the leaves that meet each of these conditions too.
+	Where []store.Where `json:"where,omitempty" doc:"only leaves whose metadata meets each of these conditions; != keeps those without the key too"`
 
 	// Alpha is the weight of vectors against keywords, from 0 (keywords alone) to 1 (vectors alone).
 	Alpha *float64 `json:"alpha,omitempty" doc:"weight of vectors against keywords, 0 to 1; default 0.7 with pack coverage, else 1"`
@@ -199,7 +204,7 @@ func named[T ~string](name string, to **T) option {
 	return read(name, "a word", to, func(text string) (T, error) { return T(text), nil })
 }
 
-// Names lists the options that Set knows: all but Documents and Metadata.
+// Names lists the options that Set knows: all but Documents, Metadata and Where.
 func Names() []string {
 	var names []string
 	for _, option := range new(Options).all() {

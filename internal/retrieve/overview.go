@@ -39,7 +39,7 @@ func Broad(query string) bool { return broadQuery.MatchString(query) }
 // overviewShare is the share of the room that upper levels have for themselves.
 func (s *search) overviewShare() float64 {
 	switch {
-	case *s.req.Mode == Traversal || *s.req.Mode == Filter || s.req.MaxLevel != nil && *s.req.MaxLevel < 1 || len(s.req.Metadata) > 0:
+	case *s.req.Mode == Traversal || *s.req.Mode == Filter || s.req.MaxLevel != nil && *s.req.MaxLevel < 1 || s.filter.OnMetadata():
 		return 0
 	case s.req.Overview != nil:
 		return *s.req.Overview

@@ -115,7 +115,7 @@ func filter(req *Request, record *levels.Corpus) store.Filter {
 	if *req.Mode == Traversal && *req.LeavesOnly {
 		f.MaxLevel = 0
 	}
-	f.Documents, f.Metadata = req.Documents, req.Metadata
+	f.Documents, f.Metadata, f.Where = req.Documents, req.Metadata, req.Where
 	return f
 }
 

@@ -40,7 +40,7 @@ type Hit struct {
 	// ChunkIndex is a leaf's place in its document, from 0; -1 for a summary.
 	ChunkIndex int `json:"chunk_index"`
 	// Metadata holds the caller's properties of a leaf.
-	Metadata map[string]any `json:"metadata,omitempty"`
+	Metadata tree.Metadata `json:"metadata,omitempty"`
 }
 
 // Parts is what a score was made from.

@@ -63,6 +63,7 @@ func (s *search) run(ctx context.Context) (Result, error) {
 		result.Hits = append(result.Hits, s.hit(c))
 		result.Tokens += c.node.Tokens
 	}
+	result.Notes = append(result.Notes, s.whyLittle(pool, chosen)...)
 	if *s.req.Explain {
 		result.Explain, err = s.explain(ctx, pool)
 	}
@@ -249,23 +250,4 @@ func (s *search) hit(c *candidate) Hit {
 		DocumentIDs: slices.Clone(from.documents), SourceIDs: slices.Clone(from.leaves), NSources: from.n,
 		ChunkIndex: c.node.ChunkIndex, Metadata: c.node.Metadata,
 	}
-}
-
-// notes are the sentences of Result.Notes.
-func (s *search) notes() []string {
-	var notes []string
-	if n := len(s.stale); n > 0 {
-		what := "left out until the next build"
-		if *s.req.Stale {
-			what = "returned all the same, as asked"
-		}
-		notes = append(notes, fmt.Sprintf("%d of the best summaries rest on text that was deleted or replaced since the build: %s", n, what))
-	}
-	if s.open != nil && (s.filter.MaxLevel == 0 || len(s.filter.Metadata) > 0) {
-		notes = append(notes, fmt.Sprintf("the corpus was built with keep_leaves false: %d leaves with a summary above them are out of search", s.open.hidden))
-	}
-	if len(s.filter.Metadata) > 0 {
-		notes = append(notes, "only leaves were searched, since summaries have no metadata")
-	}
-	return notes
 }

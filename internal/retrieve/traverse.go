@@ -54,7 +54,7 @@ func (s *search) handAt(ctx context.Context, shape *shape, level int, beam []*ca
 	hits := s.filter
 	hits.MinLevel, hits.MaxLevel = level, level
 	filters := []store.Filter{way}
-	if len(hits.Documents) > 0 || len(hits.Metadata) > 0 {
+	if len(hits.Documents) > 0 || hits.OnMetadata() {
 		filters = append(filters, hits)
 	}
 	var hand []*candidate

@@ -2,10 +2,11 @@ package retrieve
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/aerie-rag/aerie/internal/store"
 )
 
 // UsageError says what is wrong with a request, one sentence for each wrong value.
@@ -84,15 +85,10 @@ func (r *Request) validateFilters(bad *problems) {
 			bad.add("a document to filter by has an empty id")
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(r.Metadata)) {
-		switch v := r.Metadata[key].(type) {
-		case string, bool:
-		case float64:
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				bad.add("metadata %q is asked to be %v: it must be a finite number", key, v)
-			}
-		default:
-			bad.add("metadata %q is asked to be a %T: it must be a string, a number or a bool", key, v)
+	conditions := store.Filter{Metadata: r.Metadata, Where: r.Where}
+	for _, w := range conditions.Conditions() {
+		if err := w.Check(); err != nil {
+			bad.add("%v", err)
 		}
 	}
 }
@@ -144,7 +140,7 @@ func (r *Request) validateSizes(bad *problems) {
 		got, most int
 	}{
 		{"query is of %d bytes: it may have %d", len(r.Query), mostQueryBytes}, {"documents are %d: there may be %d", len(r.Documents), mostDocuments},
-		{"metadata has %d keys: there may be %d", len(r.Metadata), mostMetadata}, {"pool is %d: it must be at most %d", *r.Pool, mostPool},
+		{"metadata has %d conditions: there may be %d", len(r.Metadata) + len(r.Where), mostMetadata}, {"pool is %d: it must be at most %d", *r.Pool, mostPool},
 		{"per-level is %d: it must be at most %d", *r.PerLevel, mostPool},
 		{"the query's vector has %d numbers: it may have %d", len(r.Vector), widestVector},
 	} {

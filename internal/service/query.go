@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/aerie-rag/aerie/internal/answer"
 	"github.com/aerie-rag/aerie/internal/api"
+	"github.com/aerie-rag/aerie/internal/config"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
@@ -69,6 +73,9 @@ func (s *Service) QueryAt(ctx context.Context, corpus string, q api.Query, budge
 	if err != nil {
 		return err
 	}
+	if err := s.checkKeys(ctx, corpus, q.Options); err != nil {
+		return err
+	}
 	if s.deps.Queried != nil {
 		hits, ended := 0, s.deps.Queried(corpus)
 		defer func() { ended(hits, err) }()
@@ -76,6 +83,35 @@ func (s *Service) QueryAt(ctx context.Context, corpus string, q api.Query, budge
 		each = func(i int, result retrieve.Result) { hits = max(hits, len(result.Hits)); all(i, result) }
 	}
 	return s.retriever(record).RetrieveAt(ctx, req, budgets, each)
+}
+
+// mostKeysNamed is how many keys of metadata an error names.
+const mostKeysNamed = 20
+
+// checkKeys refuses a condition on a key that no leaf of the corpus has, since it was surely mistyped.
+func (s *Service) checkKeys(ctx context.Context, corpus string, o retrieve.Options) error {
+	filter := store.Filter{Metadata: o.Metadata, Where: o.Where}
+	if !filter.OnMetadata() {
+		return nil
+	}
+	keys, err := s.deps.Store.MetadataKeys(ctx, corpus)
+	if err != nil {
+		return err
+	}
+	for _, w := range filter.Conditions() {
+		switch {
+		case slices.Contains(keys, w.Key):
+		case len(keys) == 0:
+			return api.Usagef("rows of JSONL bring metadata along", "no leaf of corpus %s has metadata %q, nor any other", corpus, w.Key)
+		default:
+			known := strings.Join(keys[:min(len(keys), mostKeysNamed)], ", ")
+			if len(keys) > mostKeysNamed {
+				known = fmt.Sprintf("%s and %d more", known, len(keys)-mostKeysNamed)
+			}
+			return api.Usagef("its leaves have "+known, "no leaf of corpus %s has metadata %q; did you mean %q?", corpus, w.Key, config.Nearest(w.Key, keys))
+		}
+	}
+	return nil
 }
 
 // Ask answers from what the query finds.

@@ -239,42 +239,11 @@ func decodeVector(b []byte) []float32 {
 	return v
 }
 
-// decodeMetadata reads metadata as it is stored. A list has the type of its elements; an empty one is []string.
-func decodeMetadata(value string) (map[string]any, error) {
-	var m map[string]any
+// decodeMetadata reads metadata as it is stored.
+func decodeMetadata(value string) (tree.Metadata, error) {
+	var m tree.Metadata
 	if err := json.Unmarshal([]byte(value), &m); err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}
-	for key, v := range m {
-		list, ok := v.([]any)
-		if !ok {
-			continue
-		}
-		switch first(list).(type) {
-		case float64:
-			m[key] = typed[float64](list)
-		case bool:
-			m[key] = typed[bool](list)
-		default:
-			m[key] = typed[string](list)
-		}
-	}
 	return m, nil
-}
-
-func first(list []any) any {
-	if len(list) == 0 {
-		return nil
-	}
-	return list[0]
-}
-
-func typed[T any](list []any) []T {
-	out := make([]T, 0, len(list))
-	for _, v := range list {
-		if t, ok := v.(T); ok {
-			out = append(out, t)
-		}
-	}
-	return out
 }

@@ -200,19 +200,26 @@ func (s *session) selection(corpus string, filter store.Filter) (*selection, err
 		sel.where += " AND n.document IN (SELECT value FROM json_each(?))"
 		sel.args = append(sel.args, list(slices.Collect(maps.Keys(sel.documents))))
 	}
-	if len(filter.Metadata) > 0 {
+	if filter.OnMetadata() {
 		if sel.metadata, err = s.metadata(c, &filter); err != nil {
 			return nil, err
 		}
-		sel.where += " AND n.level = 0 AND n.metadata IN (SELECT value FROM json_each(?))"
+		column := "n.metadata"
+		if sel.metadata[0] {
+			column = "ifnull(n.metadata, 0)"
+		}
+		sel.where += " AND n.level = 0 AND " + column + " IN (SELECT value FROM json_each(?))"
 		sel.args = append(sel.args, list(slices.Collect(maps.Keys(sel.metadata))))
 	}
 	return sel, nil
 }
 
-// metadata returns the distinct metadata that the filter keeps.
+// metadata returns the distinct metadata that the filter keeps; 0 is that of the leaves without any.
 func (s *session) metadata(c *collection, filter *store.Filter) (map[int64]bool, error) {
 	kept := map[int64]bool{}
+	if filter.SelectsMetadata(nil) {
+		kept[0] = true
+	}
 	err := s.rows("SELECT id, value FROM metadata WHERE corpus = ?", []any{c.id}, func(scan func(...any) error) error {
 		var id int64
 		var value string
@@ -226,6 +233,27 @@ func (s *session) metadata(c *collection, filter *store.Filter) (map[int64]bool,
 		return err
 	})
 	return kept, err
+}
+
+// MetadataKeys implements [store.Store].
+func (st *Store) MetadataKeys(ctx context.Context, corpus string) ([]string, error) {
+	var keys []string
+	err := st.db.read(ctx, func(s *session) error {
+		c, err := s.collection(corpus)
+		if err != nil || c == nil {
+			return err
+		}
+		return s.rows("SELECT DISTINCT key FROM metadata, json_each(metadata.value) WHERE corpus = ? ORDER BY key", []any{c.id}, func(scan func(...any) error) error {
+			var key string
+			err := scan(&key)
+			keys = append(keys, key)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: corpus %s: metadata keys: %w", corpus, err)
+	}
+	return keys, nil
 }
 
 // list returns a list as a JSON array, the form in which a statement takes one as an argument.

@@ -89,6 +89,10 @@ func (a *alternating) Documents(ctx context.Context, corpus, prefix string, fn f
 	return a.turn().Documents(ctx, corpus, prefix, fn)
 }
 
+func (a *alternating) MetadataKeys(ctx context.Context, corpus string) ([]string, error) {
+	return a.turn().MetadataKeys(ctx, corpus)
+}
+
 func (a *alternating) Search(ctx context.Context, corpus string, q store.Query) ([]store.Hit, error) {
 	return a.turn().Search(ctx, corpus, q)
 }

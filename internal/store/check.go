@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -59,9 +58,9 @@ func (f *Filter) Validate() error {
 	if f.MaxLevel >= 0 && f.MaxLevel < f.MinLevel {
 		return fmt.Errorf("%w filter: the highest level %d is below the lowest, %d", ErrInvalid, f.MaxLevel, f.MinLevel)
 	}
-	for key, value := range f.Metadata {
-		if !validValue(value, false) {
-			return fmt.Errorf("%w filter: metadata %q is asked to be a %T; it must be a string, a finite number or a bool", ErrInvalid, key, value)
+	for _, w := range f.Conditions() {
+		if err := w.Check(); err != nil {
+			return fmt.Errorf("%w filter: %w", ErrInvalid, err)
 		}
 	}
 	return nil
@@ -86,45 +85,5 @@ func (f *Filter) Selects(n *tree.Node) bool {
 	if len(f.Documents) > 0 && !slices.Contains(f.Documents, n.DocumentID) {
 		return false
 	}
-	return len(f.Metadata) == 0 || n.IsLeaf() && f.SelectsMetadata(n.Metadata)
-}
-
-// SelectsMetadata reports whether a leaf's metadata holds every value of f.Metadata.
-func (f *Filter) SelectsMetadata(metadata map[string]any) bool {
-	for key, want := range f.Metadata {
-		if got, ok := metadata[key]; !ok || !holds(got, want) {
-			return false
-		}
-	}
-	return true
-}
-
-// holds reports whether a value equals want, or is a list with an element that does.
-func holds(got, want any) bool {
-	switch list := got.(type) {
-	case []string:
-		w, ok := want.(string)
-		return ok && slices.Contains(list, w)
-	case []float64:
-		w, ok := want.(float64)
-		return ok && slices.Contains(list, w)
-	case []bool:
-		w, ok := want.(bool)
-		return ok && slices.Contains(list, w)
-	}
-	return reflect.DeepEqual(got, want)
-}
-
-func validValue(value any, lists bool) bool {
-	switch v := value.(type) {
-	case string, bool:
-		return true
-	case float64:
-		return !math.IsNaN(v) && !math.IsInf(v, 0)
-	case []string, []bool:
-		return lists
-	case []float64:
-		return lists && !slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
-	}
-	return false
+	return !f.OnMetadata() || n.IsLeaf() && f.SelectsMetadata(n.Metadata)
 }

@@ -81,6 +81,8 @@ type Filter struct {
 	// Metadata keeps the leaves whose metadata holds each of these values: equal, or for a list one of its
 	// elements equal. Summaries have no metadata, so any entry here excludes them.
 	Metadata map[string]any
+	// Where keeps the leaves that meet each of these conditions, and no summaries, beside those of Metadata.
+	Where []Where
 }
 
 // AnyLevel selects nodes of all levels, Leaves those of level 0, Summaries those above.
@@ -143,6 +145,9 @@ type Store interface {
 	// Documents calls fn for each document that has leaves with Died != Deleted, by id. prefix, if not empty,
 	// keeps the ids that start with it.
 	Documents(ctx context.Context, corpus, prefix string, fn func(Document) error) error
+
+	// MetadataKeys returns the keys that the metadata of the corpus's leaves has or has had, sorted.
+	MetadataKeys(ctx context.Context, corpus string) ([]string, error)
 
 	// Search returns the nodes nearest to q.Vector by cosine, best first, ties by id.
 	Search(ctx context.Context, corpus string, q Query) ([]Hit, error)

@@ -69,6 +69,11 @@ func (s *watchedStore) Documents(ctx context.Context, corpus, prefix string, fn 
 	return err
 }
 
+func (s *watchedStore) MetadataKeys(ctx context.Context, corpus string) (keys []string, err error) {
+	defer s.timed(&err)()
+	return s.Store.MetadataKeys(ctx, corpus)
+}
+
 func (s *watchedStore) Search(ctx context.Context, corpus string, q store.Query) (hits []store.Hit, err error) {
 	defer s.timed(&err)()
 	return s.Store.Search(ctx, corpus, q)

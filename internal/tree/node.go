@@ -66,9 +66,8 @@ type Node struct {
 	// Born and Died are generations: a reader at generation G sees the node if Born <= G < Died.
 	Born, Died int
 
-	// Metadata holds the caller's flat properties of a leaf: string, float64, bool, or a slice of one of
-	// these. Nil for a summary.
-	Metadata map[string]any
+	// Metadata holds the caller's properties of a leaf. Nil for a summary.
+	Metadata Metadata
 
 	// Vector is the embedding, unit length; nil where it was not asked for.
 	Vector []float32

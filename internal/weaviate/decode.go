@@ -113,10 +113,11 @@ func resultID(r *pb.SearchResult) tree.ID {
 }
 
 // decodeMetadata returns the caller's metadata, nil if there is none.
-func decodeMetadata(fields map[string]*pb.Value) map[string]any {
-	var out map[string]any
+func decodeMetadata(fields map[string]*pb.Value) tree.Metadata {
+	var out tree.Metadata
+	exact := map[string]any{}
 	for name, field := range fields {
-		key, ok := metadataKey(name)
+		key, k, ok := metadataKey(name)
 		if !ok {
 			continue
 		}
@@ -124,12 +125,44 @@ func decodeMetadata(fields map[string]*pb.Value) map[string]any {
 		if value == nil {
 			continue
 		}
-		if out == nil {
-			out = map[string]any{}
+		if k.exact() {
+			exact[key] = decodeDigits(value)
+			continue
 		}
-		out[key] = value
+		if out == nil {
+			out = tree.Metadata{}
+		}
+		out[key] = tree.Canonical(value)
+	}
+	for key, value := range exact {
+		if value != nil && out[key] != nil {
+			out[key] = value
+		}
 	}
 	return out
+}
+
+// decodeDigits returns the whole numbers that texts stand for, nil if another program wrote something else.
+func decodeDigits(value any) any {
+	switch v := value.(type) {
+	case string:
+		if n, err := tree.Number(v); err == nil {
+			return n
+		}
+	case []string:
+		list := make([]any, len(v))
+		for i, digits := range v {
+			n, err := tree.Number(digits)
+			if err != nil {
+				return nil
+			}
+			list[i] = n
+		}
+		if numbers, err := tree.List(list); err == nil {
+			return numbers
+		}
+	}
+	return nil
 }
 
 // decodeValue returns a property's value, nil for none.

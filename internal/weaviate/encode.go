@@ -70,14 +70,31 @@ func (s *Store) encode(c *collection, n *tree.Node) (*pb.BatchObject, int) {
 func encodeMetadata(c *collection, metadata map[string]any, p *pb.BatchObject_Properties) int {
 	size := 0
 	for key, value := range metadata {
-		name, _ := c.metadataName(key, kindOf(value))
+		kinds := kindsOf(value)
+		name, _ := c.metadataName(key, kinds[0])
 		size += len(name) + 16
+		digits := ""
+		if len(kinds) > 1 {
+			digits, _ = c.metadataName(key, kinds[1])
+			size += len(digits) + 36
+		}
 		switch v := value.(type) {
 		case string:
 			p.NonRefProperties.Fields[name] = text(v)
 			size += len(v)
 		case float64:
 			p.NonRefProperties.Fields[name] = structpb.NewNumberValue(v)
+		case int64:
+			p.NonRefProperties.Fields[name] = structpb.NewNumberValue(float64(v))
+			p.NonRefProperties.Fields[digits] = text(strconv.FormatInt(v, 10))
+		case []int64:
+			near, exact := make([]float64, len(v)), make([]string, len(v))
+			for i, x := range v {
+				near[i], exact[i] = float64(x), strconv.FormatInt(x, 10)
+			}
+			p.NumberArrayProperties = append(p.NumberArrayProperties, &pb.NumberArrayProperties{PropName: name, ValuesBytes: numberBytes(near)})
+			p.TextArrayProperties = append(p.TextArrayProperties, &pb.TextArrayProperties{PropName: digits, Values: exact})
+			size += 28 * len(v)
 		case bool:
 			p.NonRefProperties.Fields[name] = structpb.NewBoolValue(v)
 		case []string:

@@ -1,7 +1,6 @@
 package weaviate
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -33,7 +32,7 @@ func (c *collection) compile(f *store.Filter, alive bool) condition {
 		all = append(all, compare(propDied, pb.Filters_OPERATOR_GREATER_THAN, tree.Deleted))
 	}
 	switch low, high := f.MinLevel, f.MaxLevel; {
-	case low == high || len(f.Metadata) > 0 && low == 0:
+	case low == high || f.OnMetadata() && low == 0:
 		all = append(all, compare(propLevel, pb.Filters_OPERATOR_EQUAL, low))
 	default:
 		if low > 0 {
@@ -49,57 +48,21 @@ func (c *collection) compile(f *store.Filter, alive bool) condition {
 			all = append(all, containsAny(propDocument, values))
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(f.Metadata)) {
-		any, loose := c.compileMetadata(key, f.Metadata[key])
+	for _, w := range f.Conditions() {
+		filter, loose := c.compileWhere(w)
 		out.loose = out.loose || loose
 		switch {
-		case any == nil && !loose:
+		case filter == nil && !loose:
 			return condition{none: true}
-		case any != nil:
-			all = append(all, any)
+		case filter != nil:
+			all = append(all, filter)
 		}
 	}
-	if len(f.Metadata) > 0 && f.MinLevel > 0 {
+	if f.OnMetadata() && f.MinLevel > 0 {
 		return condition{none: true} // summaries have no metadata
 	}
 	out.filter = and(all)
 	return out
-}
-
-// compileMetadata returns the condition that a key holds a value; nil if no property can hold it, or, with loose, if the
-// server can't tell.
-func (c *collection) compileMetadata(key string, value any) (filter *pb.Filters, loose bool) {
-	scalar := kindOf(value)
-	var names []string
-	for _, k := range []kind{scalar, scalar.list()} {
-		if name, ok := c.metadataName(key, k); ok {
-			names = append(names, name)
-		}
-	}
-	var any []*pb.Filters
-	for _, name := range names {
-		f := &pb.Filters{Operator: pb.Filters_OPERATOR_EQUAL, Target: target(name)}
-		switch v := value.(type) {
-		case string:
-			values, inexact := c.indexed([]string{v})
-			if loose = loose || inexact; values == nil {
-				return nil, true
-			}
-			f.TestValue = &pb.Filters_ValueText{ValueText: values[0]}
-		case float64:
-			f.TestValue = &pb.Filters_ValueNumber{ValueNumber: v}
-		case bool:
-			f.TestValue = &pb.Filters_ValueBoolean{ValueBoolean: v}
-		}
-		any = append(any, f)
-	}
-	if len(any) > 1 {
-		return &pb.Filters{Operator: pb.Filters_OPERATOR_OR, Filters: any}, loose
-	}
-	if len(any) == 1 {
-		return any[0], loose
-	}
-	return nil, false
 }
 
 // indexed returns texts as the server's index of keys holds them, and whether others may be held in the same way. It

@@ -84,32 +84,44 @@ const (
 	kindTexts    kind = "texts"
 	kindNumbers  kind = "numbers"
 	kindBooleans kind = "booleans"
+	// Whole numbers that no float64 holds are kept as texts too, beside the number that they are nearest to: the server's own
+	// integers come back as float64.
+	kindInteger  kind = "integer"
+	kindIntegers kind = "integers"
 )
 
 // dataTypes are Weaviate's names of the kinds.
 var dataTypes = map[kind]string{
 	kindText: "text", kindNumber: "number", kindBoolean: "boolean",
 	kindTexts: "text[]", kindNumbers: "number[]", kindBooleans: "boolean[]",
+	kindInteger: "text", kindIntegers: "text[]",
 }
 
 // list returns the kind of a list with elements of k.
 func (k kind) list() kind { return k + "s" }
 
-// kindOf returns the kind of a valid metadata value.
-func kindOf(value any) kind {
+// exact reports whether the kind stands beside numbers, and adds their digits.
+func (k kind) exact() bool { return k == kindInteger || k == kindIntegers }
+
+// kindsOf returns the kinds of property that a valid metadata value is written to; what is compared is in the first.
+func kindsOf(value any) []kind {
 	switch value.(type) {
 	case string:
-		return kindText
+		return []kind{kindText}
 	case float64:
-		return kindNumber
+		return []kind{kindNumber}
+	case int64:
+		return []kind{kindNumber, kindInteger}
 	case bool:
-		return kindBoolean
+		return []kind{kindBoolean}
 	case []string:
-		return kindTexts
+		return []kind{kindTexts}
 	case []float64:
-		return kindNumbers
+		return []kind{kindNumbers}
+	case []int64:
+		return []kind{kindNumbers, kindIntegers}
 	case []bool:
-		return kindBooleans
+		return []kind{kindBooleans}
 	}
 	panic(fmt.Sprintf("weaviate: metadata of type %T passed the check", value))
 }
@@ -124,18 +136,19 @@ func isPlain(key string) bool {
 // escapedName returns the property's name of a metadata key that can't have its own.
 func escapedName(key string, k kind) string { return metadataPrefix + string(k) + "_" + escape(key) }
 
-// metadataKey returns the key whose values a property holds, and whether it is one of metadata.
-func metadataKey(property string) (string, bool) {
+// metadataKey returns the key whose values a property holds, and whether it is one of metadata; the kind, if the name tells it.
+func metadataKey(property string) (key string, k kind, ok bool) {
 	if isOwn(property) {
-		return "", false
+		return "", "", false
 	}
 	rest, ok := strings.CutPrefix(property, metadataPrefix)
 	if !ok {
-		return property, true
+		return property, "", true
 	}
-	k, escaped, ok := strings.Cut(rest, "_")
-	if !ok || dataTypes[kind(k)] == "" {
-		return "", false
+	name, escaped, ok := strings.Cut(rest, "_")
+	if !ok || dataTypes[kind(name)] == "" {
+		return "", "", false
 	}
-	return unescape(escaped)
+	key, ok = unescape(escaped)
+	return key, kind(name), ok
 }

@@ -76,18 +76,18 @@ func TestPropertyNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.String().Draw(t, "key")
 		for k := range dataTypes {
-			if back, ok := metadataKey(escapedName(key, k)); !ok || back != key {
+			if back, _, ok := metadataKey(escapedName(key, k)); !ok || back != key {
 				t.Fatalf("the key of %q is %q, %t; want %q", escapedName(key, k), back, ok, key)
 			}
 		}
 		if isPlain(key) {
-			if back, ok := metadataKey(key); !ok || back != key {
+			if back, _, ok := metadataKey(key); !ok || back != key {
 				t.Fatalf("the key of property %q is %q, %t", key, back, ok)
 			}
 		}
 	})
 	for _, own := range []string{"text", "words", "raptor_child_ids", "_node_content", "children", "meta_nothing", "meta_colour_x", "meta_text__q"} {
-		if key, ok := metadataKey(own); ok {
+		if key, _, ok := metadataKey(own); ok {
 			t.Errorf("property %q is said to hold metadata %q", own, key)
 		}
 	}

@@ -42,6 +42,13 @@ func packValue(b []byte, value any) []byte {
 		return packText(append(b, 't'), v)
 	case float64:
 		return binary.LittleEndian.AppendUint64(append(b, 'n'), math.Float64bits(v))
+	case int64:
+		return binary.LittleEndian.AppendUint64(append(b, 'i'), uint64(v))
+	case []int64:
+		b = binary.AppendUvarint(append(b, 'I'), uint64(len(v)))
+		for _, x := range v {
+			b = binary.LittleEndian.AppendUint64(b, uint64(x))
+		}
 	case bool:
 		return packBool(append(b, 'b'), v)
 	case []string:
@@ -98,7 +105,7 @@ func unpackNode(b []byte) (tree.Node, error) {
 		}
 	}
 	if count := u.count(2); count > 0 {
-		n.Metadata = make(map[string]any, count)
+		n.Metadata = make(tree.Metadata, count)
 		for range count {
 			key := u.text()
 			n.Metadata[key] = u.value()
@@ -159,6 +166,14 @@ func (u *unpacker) value() any {
 		return u.text()
 	case 'n':
 		return u.number()
+	case 'i':
+		return int64(binary.LittleEndian.Uint64(u.bytes(8)))
+	case 'I':
+		values := make([]int64, u.count(8))
+		for i := range values {
+			values[i] = int64(binary.LittleEndian.Uint64(u.bytes(8)))
+		}
+		return values
 	case 'b':
 		return u.bytes(1)[0] == 1
 	case 'T':

@@ -20,7 +20,7 @@ func example() tree.Node {
 		Children: []tree.ID{{1}, {2, 3}}, Vector: []float32{0.25, -1, 3e-40},
 		Metadata: map[string]any{
 			"t": "text", "n": -2.5, "b": true, "ts": []string{"", "x"}, "ns": []float64{1, 2}, "bs": []bool{true, false},
-			"no texts": []string{}, "no numbers": []float64{}, "no bools": []bool{}, "": "",
+			"no texts": []string{}, "no numbers": []float64{}, "no bools": []bool{}, "": "", "i": int64(1)<<60 + 1, "is": []int64{-1 << 63, 1},
 		},
 	}
 }

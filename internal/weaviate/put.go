@@ -172,7 +172,9 @@ func (p *put) extend(ctx context.Context) error {
 			if wanted[key] == nil {
 				wanted[key] = map[kind]bool{}
 			}
-			wanted[key][kindOf(value)] = true
+			for _, k := range kindsOf(value) {
+				wanted[key][k] = true
+			}
 		}
 	}
 	var err error

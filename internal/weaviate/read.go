@@ -150,19 +150,14 @@ func (s *Store) Count(ctx context.Context, corpus string, filter store.Filter) (
 // process may have just added it.
 func (s *Store) filtered(ctx context.Context, corpus string, filter *store.Filter, fn func(*collection) error) error {
 	return s.within(ctx, corpus, func(c *collection) error {
-		for key, value := range filter.Metadata {
-			_, scalar := c.metadataName(key, kindOf(value))
-			_, list := c.metadataName(key, kindOf(value).list())
-			if scalar || list {
-				continue
-			}
-			newer, err := s.refresh(ctx, corpus)
-			if err != nil || newer == nil {
-				return err
-			}
-			return fn(newer)
+		if c.knows(filter) {
+			return fn(c)
 		}
-		return fn(c)
+		newer, err := s.refresh(ctx, corpus)
+		if err != nil || newer == nil {
+			return err
+		}
+		return fn(newer)
 	})
 }
 

@@ -23,7 +23,7 @@ func (s *Store) scan(ctx context.Context, c *collection, filter *store.Filter, w
 		return nil
 	}
 	needs := with
-	if len(filter.Metadata) > 0 {
+	if filter.OnMetadata() {
 		needs.Metadata = true
 	}
 	selected := func(results []*pb.SearchResult) error {

@@ -336,7 +336,7 @@ func (s *Store) metadataNames(ctx context.Context, corpus string, c *collection,
 	known := 0
 	for name := range c.properties {
 		taken[strings.ToLower(name)] = true
-		if _, ok := metadataKey(name); ok {
+		if _, _, ok := metadataKey(name); ok {
 			known++
 		}
 	}
@@ -355,7 +355,7 @@ func (s *Store) metadataNames(ctx context.Context, corpus string, c *collection,
 				break
 			}
 			name := key
-			if !isPlain(key) || taken[strings.ToLower(key)] {
+			if k.exact() || !isPlain(key) || taken[strings.ToLower(key)] {
 				name = escapedName(key, k)
 			}
 			taken[strings.ToLower(name)] = true
@@ -379,8 +379,8 @@ func (s *Store) checkKey(key string, c *collection) error {
 }
 
 func metadataColumn(name string, k kind) column {
-	c := column{name: name, dataType: dataTypes[k], filter: true}
-	if k == kindText || k == kindTexts {
+	c := column{name: name, dataType: dataTypes[k], filter: !k.exact()}
+	if c.dataType == "text" || c.dataType == "text[]" {
 		c.tokenization = "field"
 	}
 	return c
@@ -388,7 +388,7 @@ func metadataColumn(name string, k kind) column {
 
 // metadataName returns the property that holds the values of a kind of a metadata key.
 func (c *collection) metadataName(key string, k kind) (string, bool) {
-	if isPlain(key) && c.properties[key] == dataTypes[k] {
+	if !k.exact() && isPlain(key) && c.properties[key] == dataTypes[k] {
 		return key, true
 	}
 	name := escapedName(key, k)
@@ -399,7 +399,7 @@ func (c *collection) metadataName(key string, k kind) (string, bool) {
 func (c *collection) metadataKeys() []string {
 	seen := map[string]bool{}
 	for name := range c.properties {
-		if key, ok := metadataKey(name); ok {
+		if key, _, ok := metadataKey(name); ok {
 			seen[key] = true
 		}
 	}

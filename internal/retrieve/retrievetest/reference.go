@@ -56,7 +56,7 @@ func referenceHits(t testing.TB, w *World, req retrieve.Request) []tree.ID {
 	if req.MaxLevel != nil {
 		f.MaxLevel = *req.MaxLevel
 	}
-	f.Documents, f.Metadata = req.Documents, req.Metadata
+	f.Documents, f.Metadata, f.Where = req.Documents, req.Metadata, req.Where
 	var pool []scored
 	switch {
 	case *req.Mode == retrieve.Traversal:

@@ -156,6 +156,15 @@ func (f *Flaky) Documents(ctx context.Context, corpus, prefix string, fn func(st
 	return f.around("Documents", corpus, func() error { return f.inner.Documents(ctx, corpus, prefix, fn) })
 }
 
+// MetadataKeys implements [store.Store].
+func (f *Flaky) MetadataKeys(ctx context.Context, corpus string) (keys []string, err error) {
+	err = f.around("MetadataKeys", corpus, func() (err error) {
+		keys, err = f.inner.MetadataKeys(ctx, corpus)
+		return err
+	})
+	return ifOK(keys, err)
+}
+
 // Search implements [store.Store].
 func (f *Flaky) Search(ctx context.Context, corpus string, q store.Query) (hits []store.Hit, err error) {
 	err = f.around("Search", corpus, func() (err error) {

@@ -129,6 +129,21 @@ func (m *Memory) Documents(ctx context.Context, corpus, prefix string, fn func(s
 	return nil
 }
 
+// MetadataKeys implements [store.Store].
+func (m *Memory) MetadataKeys(ctx context.Context, corpus string) ([]string, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	keys := map[string]bool{}
+	if c := m.corpora[corpus]; c != nil {
+		for _, n := range c.nodes {
+			for key := range n.Metadata {
+				keys[key] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(keys)), ctx.Err()
+}
+
 // Search implements [store.Store].
 func (m *Memory) Search(ctx context.Context, corpus string, q store.Query) ([]store.Hit, error) {
 	if err := m.validate(corpus, &q, true); err != nil {
@@ -287,6 +302,8 @@ func clone(n *tree.Node, with store.Fields) tree.Node {
 			case []string:
 				value = slices.Clone(v)
 			case []float64:
+				value = slices.Clone(v)
+			case []int64:
 				value = slices.Clone(v)
 			case []bool:
 				value = slices.Clone(v)

@@ -30,7 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		tests []contractTest
 	}{
 		{"Nodes", nodeTests}, {"Life", lifeTests}, {"Each", eachTests}, {"Documents", documentTests},
-		{"Search", searchTests}, {"Keyword", keywordTests}, {"Concurrency", concurrencyTests},
+		{"Where", whereTests}, {"Search", searchTests}, {"Keyword", keywordTests}, {"Concurrency", concurrencyTests},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			for _, test := range part.tests {
