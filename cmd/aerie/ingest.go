@@ -10,12 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/config/keyflag"
+	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/ingest"
+	"github.com/aerie-rag/aerie/internal/readers"
 )
 
 // ingestResult is the JSON of aerie ingest and aerie delete.
@@ -27,32 +30,65 @@ type ingestResult struct {
 
 func (c *cli) ingestCommand() *cobra.Command {
 	var vectors string
-	var prune, build bool
+	var prune, build, verbose bool
+	var reading corpus.Reading
 	cmd := &cobra.Command{
 		Use:     "ingest PATH...",
 		Short:   "Bring files, folders or ready-made chunks into the corpus",
 		Example: "  aerie ingest docs notes.txt\n  aerie ingest --prune docs\n  aerie ingest chunks.jsonl.zst --vectors chunks.npy\n  cat rows.jsonl | aerie ingest -",
-		Long: "Reads .md, .txt, .rst, .html and .jsonl (also .gz and .zst); - reads JSONL from stdin. What is there already is\n" +
-			"kept, what has changed is replaced.",
-		Args: some("at least one file or folder, or - for JSONL from stdin"),
+		Long:    ingestLong(),
+		Args:    some("at least one file or folder, or - for JSONL from stdin"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.ingest(cmd.Context(), ingest.Request{Paths: args, Vectors: vectors, Prune: prune, Stdin: c.in}, build)
+			if err := reading.Check(); err != nil {
+				return usagef("", "%w", err)
+			}
+			return c.ingest(cmd.Context(), ingest.Request{Paths: args, Vectors: vectors, Prune: prune, Stdin: c.in, Reading: reading}, build, verbose)
 		},
 	}
 	cmd.Flags().StringVar(&vectors, "vectors", "", "a .npy file with one vector for each row of JSONL, in order")
 	cmd.Flags().BoolVar(&prune, "prune", false, "delete documents under the given folders whose files are gone")
 	cmd.Flags().BoolVar(&build, "build", false, "then build, if the growth rule says so")
+	cmd.Flags().StringSliceVar(&reading.Include, "include", nil, "pattern, as in .gitignore: files of a folder that are taken though their extension is unknown or an ignore file names them")
+	cmd.Flags().StringSliceVar(&reading.Exclude, "exclude", nil, "pattern, as in .gitignore: files and folders that are left out")
+	cmd.Flags().StringVar(&reading.As, "as", "", "reader of the files that are named, and of those found that have none by their extension")
+	cmd.Flags().StringVar(&reading.Encoding, "encoding", "", "of texts that don't say theirs, such as windows-1252 (default UTF-8)")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "list every file that was left out, with the reason")
 	keyflag.Add(cmd.Flags(), c.flags, allKeys, "chunking.tokens")
 	return cmd
 }
 
-func (c *cli) ingest(ctx context.Context, req ingest.Request, build bool) error {
-	h, err := c.openPlace("chunking.tokens")
+// ingestLong names every reader.
+func ingestLong() string {
+	var b strings.Builder
+	b.WriteString("Brings files and folders in; - reads JSONL from stdin. What is there already is kept, what has changed is replaced. In folders,\n" +
+		".gitignore and .aerieignore are obeyed, and names that start with a dot are passed over. Each file may be packed as .gz or .zst.\n\nReaders, for --as:\n")
+	for _, r := range readers.All() {
+		fmt.Fprintf(&b, "  %-10s %s (%s)\n", r.Name, r.About, shortList(r.Extensions))
+	}
+	b.WriteString("  jsonl      ready-made chunks: id, text, document_id, chunk_index, embedding, and any metadata (.jsonl, .ndjson)\n\n" +
+		"The key readers of aerie.yaml names commands for other extensions, or in place of these.")
+	return b.String()
+}
+
+func shortList(names []string) string {
+	const most = 8
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d others", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (c *cli) ingest(ctx context.Context, req ingest.Request, build, verbose bool) error {
+	h, err := c.openPlace("chunking.tokens", "readers")
 	if err != nil {
 		return err
 	}
 	defer h.close()
 	req.Corpus = c.cfg.Corpus
+	req.Reading.Commands = c.cfg.Readers
+	if cache, err := os.UserCacheDir(); err == nil {
+		req.Reading.Cache = filepath.Join(cache, "aerie")
+	}
 	report, err := h.IngestFiles(ctx, req)
 	if err != nil {
 		if report.Leaves.Added > 0 {
@@ -73,7 +109,12 @@ func (c *cli) ingest(ctx context.Context, req ingest.Request, build bool) error 
 		}
 		result.Build = &built
 	}
-	if err := c.print(result, func(w io.Writer) { showIngest(w, result) }); err != nil {
+	if err := c.print(result, func(w io.Writer) {
+		showIngest(w, result)
+		if verbose {
+			showSkipped(w, report.SkippedFiles)
+		}
+	}); err != nil {
 		return err
 	}
 	if result.Build != nil {
@@ -99,8 +140,14 @@ func showIngest(w io.Writer, r ingestResult) {
 	}
 	fmt.Fprintf(w, "\n%s: %s added, %s removed, %s in all\n", r.Corpus, plural(r.Leaves.Added, "leaf", "leaves"),
 		count(r.Leaves.Removed), count(r.Leaves.Total))
-	for _, reason := range slices.Sorted(maps.Keys(r.Skipped)) {
-		fmt.Fprintf(w, "skipped, %s: %s\n", reason, count(r.Skipped[reason]))
+	if len(r.Skipped) > 0 {
+		var all []string
+		total := 0
+		for _, reason := range slices.Sorted(maps.Keys(r.Skipped)) {
+			all = append(all, reason+": "+count(r.Skipped[reason]))
+			total += r.Skipped[reason]
+		}
+		fmt.Fprintf(w, "skipped %s (%s); --verbose lists them\n", count(total), strings.Join(all, ", "))
 	}
 	for i, e := range r.Errors {
 		if i == shownErrors {
@@ -116,6 +163,12 @@ func showIngest(w io.Writer, r ingestResult) {
 	if r.Build != nil {
 		fmt.Fprintln(w)
 		showReport(w, *r.Build)
+	}
+}
+
+func showSkipped(w io.Writer, files []api.SkippedFile) {
+	for _, f := range files {
+		fmt.Fprintf(w, "skipped, %s: %s\n", f.Reason, f.Source)
 	}
 }
 

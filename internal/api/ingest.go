@@ -28,6 +28,8 @@ type IngestReport struct {
 	Documents DocumentCounts `json:"documents"`
 	Leaves    LeafCounts     `json:"leaves"`
 	Skipped   map[string]int `json:"skipped"` // by reason
+	// SkippedFiles are the first that were left out on purpose, at most 1,000; Skipped counts all.
+	SkippedFiles []SkippedFile `json:"skipped_files,omitempty"`
 	// Errors are the first problems in the order of the input, at most 1,000; ErrorCount counts all.
 	Errors     []InputError `json:"errors"`
 	ErrorCount int          `json:"error_count"`
@@ -48,6 +50,12 @@ type LeafCounts struct {
 	Added   int `json:"added"`
 	Removed int `json:"removed"`
 	Total   int `json:"total"`
+}
+
+// SkippedFile is a file or row that was left out on purpose.
+type SkippedFile struct {
+	Source string `json:"source"`
+	Reason string `json:"reason"`
 }
 
 // InputError is something that was left out and should be looked at: a broken row, an unreadable file.

@@ -24,6 +24,8 @@ type Config struct {
 	Server     Server     `key:"server"`
 	Worker     Worker     `key:"worker"`
 	Telemetry  Telemetry  `key:"telemetry"`
+	// Readers are commands that read files by extension, such as pdf: the file on stdin, its text on stdout.
+	Readers map[string]string `key:"readers"`
 }
 
 // Chunking says how documents are cut into leaves.

@@ -16,7 +16,8 @@ import (
 //
 //   - it must be ours, or the system's;
 //   - the files that it names stay within its folder, unless they are certificates;
-//   - the secrets of stronger sources aren't sent to the addresses in it.
+//   - the secrets of stronger sources aren't sent to the addresses in it;
+//   - the commands in it aren't run.
 
 // rank orders the sources by how far they are trusted: a file that was named is as good as a flag.
 func (o Origins) rank(key string, named bool) int {
@@ -66,6 +67,9 @@ func namesFile(key string) bool {
 
 // checkFiles refuses files that a file that was found names outside its own folder. Links count as what they lead to.
 func checkFiles(cfg *Config, origins Origins, file string) error {
+	if o := origins.Of("readers"); len(cfg.Readers) > 0 && o.Source == FromFile {
+		return &Error{Key: "readers", Where: o.Where, problem: fmt.Sprintf("readers%s holds commands, and that file was found here and not named, so they are not run", wherePlace), Hint: trustHint(file)}
+	}
 	folder := resolved(filepath.Dir(file))
 	for _, k := range Keys() {
 		name := ""

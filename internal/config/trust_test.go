@@ -130,6 +130,18 @@ func TestA6KeyFiles(t *testing.T) {
 	}
 }
 
+// TestA6Readers: commands of a file that was only found are not run.
+func TestA6Readers(t *testing.T) {
+	found(t, `readers: {pdf: "sh -c evil"}`)
+	var e *Error
+	if _, _, err := Load(Options{}); !errors.As(err, &e) || e.Key != "readers" || !strings.Contains(e.Hint, "--config") {
+		t.Errorf("%v", err)
+	}
+	if cfg, _, err := Load(Options{File: DefaultFile}); err != nil || cfg.Readers["pdf"] == "" {
+		t.Errorf("named: %v", err)
+	}
+}
+
 // TestA6Owner: a file that was only found and belongs to somebody else is not read.
 func TestA6Owner(t *testing.T) {
 	const me, other = 1000, 4711

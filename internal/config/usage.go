@@ -65,6 +65,8 @@ var usage = map[string]string{
 	"build.schedule":         "cron expression for a coordinator: overnight builds",
 	"build.time_zone":        "of the schedule",
 
+	"readers": `extension: command, such as {pdf: "pdftotext -layout - -"}: the file on stdin, its text on stdout`,
+
 	"limits.requests_per_minute":      "of the whole fleet; 0: none",
 	"limits.input_tokens_per_minute":  "of the whole fleet; 0: none",
 	"limits.output_tokens_per_minute": "of the whole fleet; 0: none",

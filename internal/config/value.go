@@ -159,6 +159,12 @@ func setTree(field reflect.Value, n *yaml.Node) error {
 			return errType
 		}
 		*p = v
+	case *map[string]string:
+		v := map[string]string{}
+		if n.Kind != yaml.MappingNode || n.Decode(&v) != nil {
+			return errType
+		}
+		*p = v
 	case *map[string]Price:
 		v, err := prices(n)
 		if err != nil {

@@ -20,6 +20,11 @@ type Document struct {
 	// space.
 	Text string
 
+	// Code says that Text is program code.
+	Code bool
+	// Metadata is what a file says about itself; of a row, see Row. Nil if nothing.
+	Metadata tree.Metadata
+
 	// Row is set for a ready-made chunk, which is never cut again.
 	Row *Row
 }
@@ -72,6 +77,9 @@ const (
 	SkipSpecial   = "not a file"        // a device, a pipe, a link to a folder
 	SkipLink      = "a link out of the folder"
 	SkipRepeated  = "named twice" // a file that was read already
+	SkipIgnored   = "ignored"     // an ignore file names it
+	SkipExcluded  = "excluded"    // --exclude names it
+	SkipPackages  = "a folder of packages"
 )
 
 // Unit scales a vector to length 1 in place. A vector that is empty, not finite or all zero is an error.

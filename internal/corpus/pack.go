@@ -10,6 +10,7 @@ import (
 // Piece is a row as it stands, or the text of a file.
 type Piece struct {
 	Source string
+	File   string // id of the file that a row stands in, "" if there is none
 	Line   int
 	// Row is the line of a row, valid until the next piece; Number counts the rows from 0, broken ones included.
 	Row    []byte
@@ -34,11 +35,14 @@ func Pieces(ctx context.Context, paths []string, opts Options, yield func(Piece)
 }
 
 // RowDocument returns the id of the document that a row belongs to, "" if it can't be read.
-func RowDocument(row []byte) string {
-	var r rowReader
-	doc, failed, err := r.parse(row)
+func RowDocument(piece Piece) string {
+	r := reader{within: piece.File}
+	doc, failed, err := r.parser.parse(piece.Row)
 	if err != nil {
 		return failed
+	}
+	if doc.Row.ID == "" {
+		r.name(&doc)
 	}
 	return doc.ID
 }
@@ -57,11 +61,15 @@ func NewPacker(w io.Writer) *Packer { return &Packer{w: bufio.NewWriterSize(w, 1
 // Piece writes a piece. vector, if not nil, is that of the row, and Vectors was called before.
 func (p *Packer) Piece(piece Piece, vector []float32) error {
 	if piece.Document != nil {
-		p.note(note{Document: &noteDocument{ID: piece.Document.ID, Source: piece.Source, Text: piece.Document.Text}})
+		d := noteDocument{ID: piece.Document.ID, Source: piece.Source, Text: piece.Document.Text, Metadata: piece.Document.Metadata}
+		if piece.Document.Code {
+			d.Format = "code"
+		}
+		p.note(note{Document: &d})
 		return p.err
 	}
 	if piece.Source != p.source || piece.Line != p.line {
-		p.note(note{Source: &noteSource{piece.Source, piece.Line}})
+		p.note(note{Source: &noteSource{piece.Source, piece.Line, piece.File}})
 		p.source, p.line = piece.Source, piece.Line
 	}
 	if vector != nil {
@@ -85,7 +93,7 @@ func (p *Packer) Problem(x Problem) {
 }
 
 // Skip writes that something was left out on purpose.
-func (p *Packer) Skip(reason string) { p.note(note{Skip: &noteSkip{reason}}) }
+func (p *Packer) Skip(source, reason string) { p.note(note{Skip: &noteSkip{source, reason}}) }
 
 // End completes the stream.
 func (p *Packer) End() error {

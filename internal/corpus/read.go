@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/aerie-rag/aerie/internal/readers"
 )
 
 // Options say how to read.
@@ -23,33 +25,40 @@ type Options struct {
 	Stdin io.Reader
 	// Problem is told of everything that is left out and shouldn't be; it must not be nil.
 	Problem func(Problem)
-	// Skip is told of everything that is left out on purpose, by reason; nil is allowed.
-	Skip func(reason string)
+	// Skip is told of everything that is left out on purpose, with the reason; nil is allowed.
+	Skip func(source, reason string)
+	// Reading says how files are read.
+	Reading
 	// Vectors is told by ReadStream that vectors of a width come with the rows, before they do; nil is allowed. Its error ends the
 	// reading.
 	Vectors func(of string, width int) error
 }
 
-// format says how a file is read.
-type format int
-
-const (
-	plain format = iota + 1
-	hypertext
-	jsonLines
-)
-
-// extensions lists what can be read, for messages.
-const extensions = ".md, .txt, .rst, .html and .jsonl, each also with .gz or .zst"
+// Reading says how files are read. The zero value reads each by its extension, as UTF-8.
+type Reading struct {
+	// As is the name of the reader that files are read by that have none by their extension, and those that were named; "" for none.
+	As string
+	// Encoding is that of texts that don't say theirs; "" is UTF-8.
+	Encoding string
+	// Include and Exclude are patterns of gitignore for files found in folders: what Include names is taken though its extension is not
+	// known or an ignore file names it, what Exclude names is not.
+	Include, Exclude []string
+	// Cache is a folder for what readers compile once; "" for none.
+	Cache string
+	// Commands read files by their extension, such as ".pdf": the file on stdin, its text on stdout. They come before the readers.
+	Commands map[string]string
+}
 
 // file is one file to read.
 type file struct {
 	path   string // as named or found
 	id     string
-	format format
+	lines  bool           // JSONL
+	reader readers.Reader // of any other
 	// within and rel say where a file lies that was found: a folder that was named, and the way down from it, both without links. It
 	// is opened so that nothing that is put in its place meanwhile leads out. Empty for one that was named itself.
 	within, rel string
+	included    bool // by a pattern of the caller's
 }
 
 // Read calls yield with every document under the paths, in the order of paths and, in a folder, of names. Files and folders
@@ -80,7 +89,7 @@ func CountRows(ctx context.Context, paths []string, opts Options) (int, error) {
 	}
 	total := 0
 	for _, f := range files {
-		if f.format != jsonLines {
+		if !f.lines {
 			continue
 		}
 		src := io.NopCloser(opts.Stdin)
@@ -139,7 +148,7 @@ func find(ctx context.Context, paths []string, opts Options) ([]file, error) {
 	f := finder{opts: opts, seen: map[string]bool{}}
 	for _, path := range paths {
 		if path == "-" {
-			f.take(file{path: path, format: jsonLines}, path)
+			f.take(file{path: path, lines: true}, path)
 			continue
 		}
 		info, err := os.Stat(path)
@@ -172,13 +181,13 @@ type finder struct {
 // add adds a file if there is a reader for it. One that was named and not found in a folder should have one.
 func (f *finder) add(x file) error {
 	path, named := x.path, x.within == ""
-	format, ok := classify(path)
+	ok := f.opts.classify(&x, named)
 	switch {
 	case !ok && named:
-		f.opts.Problem(Problem{Source: path, Error: fmt.Sprintf("no reader for %s; aerie reads %s", describe(path), extensions)})
+		f.opts.Problem(Problem{Source: path, Error: fmt.Sprintf("no reader for %s; --as names one (%s)", describe(path), strings.Join(append(readers.Names(), jsonlName), ", "))})
 		return nil
 	case !ok:
-		f.opts.skip(SkipExtension)
+		f.opts.skip(path, SkipExtension)
 		return nil
 	}
 	id, err := FileID(f.opts.Base, path)
@@ -193,7 +202,7 @@ func (f *finder) add(x file) error {
 	if err != nil {
 		return fmt.Errorf("corpus: %w", err)
 	}
-	x.id, x.format = id, format
+	x.id = id
 	f.take(x, abs)
 	return nil
 }
@@ -201,62 +210,11 @@ func (f *finder) add(x file) error {
 // take keeps a file unless it was taken already; key is what two of its names have in common.
 func (f *finder) take(x file, key string) {
 	if f.seen[key] {
-		f.opts.skip(SkipRepeated)
+		f.opts.skip(x.path, SkipRepeated)
 		return
 	}
 	f.seen[key] = true
 	f.files = append(f.files, x)
-}
-
-// walk calls add with the files under a folder, sorted. A folder or file that can't be looked at is a problem of its own. The folder
-// may be a link: it was named. Links in it are followed to files within it, and no further.
-func walk(ctx context.Context, root string, opts Options, add func(file) error) error {
-	real, err := filepath.EvalSymlinks(root)
-	if err != nil {
-		return fmt.Errorf("corpus: %w", err)
-	}
-	if real, err = filepath.Abs(real); err != nil {
-		return fmt.Errorf("corpus: %w", err)
-	}
-	return filepath.WalkDir(real, func(at string, entry fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		rel, relErr := filepath.Rel(real, at)
-		if relErr != nil {
-			return fmt.Errorf("corpus: %w", relErr)
-		}
-		path := filepath.Join(root, rel)
-		if err != nil {
-			opts.Problem(Problem{Source: path, Error: cause(err)})
-			if entry != nil && entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		hidden := strings.HasPrefix(entry.Name(), ".") && at != real
-		switch mode := entry.Type(); {
-		case hidden && entry.IsDir():
-			return fs.SkipDir
-		case hidden, entry.IsDir():
-			return nil
-		case mode&fs.ModeSymlink != 0:
-			target, reason, err := follow(real, at)
-			if err != nil {
-				opts.Problem(Problem{Source: path, Error: cause(err)})
-				return nil
-			}
-			if reason != "" {
-				opts.skip(reason)
-				return nil
-			}
-			rel = target
-		case !mode.IsRegular():
-			opts.skip(SkipSpecial)
-			return nil
-		}
-		return add(file{path: path, within: real, rel: rel})
-	})
 }
 
 // follow returns where a link in a folder leads, as the way down from the folder, or the reason for which it isn't followed.
@@ -284,9 +242,9 @@ func follow(folder, link string) (rel, reason string, err error) {
 	return rel, "", nil
 }
 
-func (o Options) skip(reason string) {
+func (o Options) skip(source, reason string) {
 	if o.Skip != nil {
-		o.Skip(reason)
+		o.Skip(source, reason)
 	}
 }
 
@@ -296,25 +254,6 @@ func cause(err error) string {
 		return pathErr.Op + ": " + pathErr.Err.Error()
 	}
 	return err.Error()
-}
-
-// classify returns the format of a file by its name.
-func classify(path string) (format, bool) {
-	switch strings.ToLower(filepath.Ext(uncompressed(path))) {
-	case ".md", ".markdown", ".txt", ".text", ".rst":
-		return plain, true
-	case ".html", ".htm", ".xhtml":
-		return hypertext, true
-	case ".jsonl", ".ndjson":
-		return jsonLines, true
-	}
-	return 0, false
-}
-
-// IsTextFile reports whether a file of this name is read as one document.
-func IsTextFile(path string) bool {
-	f, ok := classify(path)
-	return ok && f != jsonLines
 }
 
 // uncompressed returns the name without an extension that says how the file is compressed.

@@ -39,7 +39,7 @@ type harvest struct {
 	skipped  map[string]int
 }
 
-func readAll(t *testing.T, base string, stdin io.Reader, paths ...string) harvest {
+func readPaths(t *testing.T, base string, stdin io.Reader, paths ...string) harvest {
 	t.Helper()
 	h := harvest{skipped: map[string]int{}}
 	opts := Options{
@@ -47,7 +47,7 @@ func readAll(t *testing.T, base string, stdin io.Reader, paths ...string) harves
 		Problem: func(p Problem) {
 			h.problems = append(h.problems, fmt.Sprintf("%s:%d: %s", filepath.Base(p.Source), p.Line, p.Error))
 		},
-		Skip: func(reason string) { h.skipped[reason]++ },
+		Skip: func(_, reason string) { h.skipped[reason]++ },
 	}
 	err := Read(context.Background(), paths, opts, func(d Document) error {
 		h.docs = append(h.docs, d)
@@ -90,17 +90,17 @@ func TestReadAFolder(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"docs/a.md": "# A\n", "docs/b.txt": "\xef\xbb\xbfwith a mark\r\n", "docs/c.rst": "C\n=\n", "docs/D.MD": "shouting", "docs/sub/e.html": "<p>E &amp; e",
 		"docs/f.txt.gz": gzipped("packed"), "docs/g.md.zst": zstded("pressed"), "docs/h.jsonl": `{"id":"row","text":"of h"}` + "\n",
-		"docs/.hidden.md": "no", "docs/.git/x.md": "no", "docs/image.png": "no", "docs/Makefile": "no", "docs/k.pdf.gz": "no", "docs/blank.md": " \n",
+		"docs/.hidden.md": "no", "docs/.git/x.md": "no", "docs/image.png": "no", "docs/Makefile": "all:\n", "docs/k.bin.gz": "no", "docs/blank.md": " \n",
 	})
-	h := readAll(t, dir, nil, filepath.Join(dir, "docs"))
+	h := readPaths(t, dir, nil, filepath.Join(dir, "docs"))
 	want := map[string]string{
 		"docs/a.md": "# A\n", "docs/b.txt": "with a mark\r\n", "docs/c.rst": "C\n=\n", "docs/D.MD": "shouting", "docs/sub/e.html": "E & e",
-		"docs/f.txt.gz": "packed", "docs/g.md.zst": "pressed", "row": "of h", "docs/blank.md": " \n",
+		"docs/f.txt.gz": "packed", "docs/g.md.zst": "pressed", "row": "of h", "docs/Makefile": "all:\n", "docs/blank.md": " \n",
 	}
 	if diff := cmp.Diff(want, h.texts()); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(map[string]int{SkipExtension: 3}, h.skipped); diff != "" {
+	if diff := cmp.Diff(map[string]int{SkipExtension: 2}, h.skipped); diff != "" {
 		t.Error(diff)
 	}
 	if len(h.problems) != 0 {
@@ -110,7 +110,7 @@ func TestReadAFolder(t *testing.T) {
 	for _, d := range h.docs {
 		order = append(order, filepath.Base(d.Source))
 	}
-	if diff := cmp.Diff([]string{"D.MD", "a.md", "b.txt", "blank.md", "c.rst", "f.txt.gz", "g.md.zst", "h.jsonl", "e.html"}, order); diff != "" {
+	if diff := cmp.Diff([]string{"D.MD", "Makefile", "a.md", "b.txt", "blank.md", "c.rst", "f.txt.gz", "g.md.zst", "h.jsonl", "e.html"}, order); diff != "" {
 		t.Errorf("order: %s", diff)
 	}
 }
@@ -144,18 +144,18 @@ func TestReadReportsWhatItCannotUseAndGoesOn(t *testing.T) {
 	if err := os.Symlink(dir, filepath.Join(dir, "loop")); err != nil {
 		t.Fatal(err)
 	}
-	h := readAll(t, dir, nil, dir)
+	h := readPaths(t, dir, nil, dir)
 	for i, want := range []string{
 		"link.md:0: stat: no such file or directory", // found while walking
-		"a.txt:2: invalid UTF-8 at byte 8; convert the text to UTF-8", "b.txt:2: NUL at byte 8: it is not a text", "c.txt:0: it is UTF-16; convert it to UTF-8",
+		"a.txt:2: byte 8 is 0xff, which is not UTF-8; --encoding says", "b.txt:2: NUL at byte 8: it is not a text",
 		"d.md.gz:0: it is not gzip", "e.md.zst:0: ", "f.txt.gz:0: unexpected EOF",
 	} {
 		if i >= len(h.problems) || !strings.HasPrefix(h.problems[i], want) {
 			t.Errorf("problem %d: want %q in %q", i, want, h.problems)
 		}
 	}
-	if h.texts()["z.md"] != "fine" {
-		t.Errorf("z.md was not read: %v", h.texts())
+	if got := h.texts(); got["z.md"] != "fine" || got["c.txt"] != "U" {
+		t.Errorf("z.md, or c.txt in UTF-16, was not read: %v", got)
 	}
 	if diff := cmp.Diff(map[string]int{SkipSpecial: 1}, h.skipped); diff != "" {
 		t.Error(diff)
@@ -164,7 +164,7 @@ func TestReadReportsWhatItCannotUseAndGoesOn(t *testing.T) {
 
 func TestAFileNameThatIsNotUTF8(t *testing.T) {
 	dir := folder(t, map[string]string{"caf\xe9.md": "x", "café.md": "y"})
-	h := readAll(t, dir, nil, dir)
+	h := readPaths(t, dir, nil, dir)
 	if diff := cmp.Diff(map[string]string{"café.md": "y"}, h.texts()); diff != "" {
 		t.Error(diff)
 	}
@@ -174,13 +174,13 @@ func TestAFileNameThatIsNotUTF8(t *testing.T) {
 }
 
 func TestNamedFiles(t *testing.T) {
-	dir := folder(t, map[string]string{"a.md": "a", ".b.md": "hidden but named", "c.pdf": "x", "LICENSE": "x"})
+	dir := folder(t, map[string]string{"a.md": "a", ".b.md": "hidden but named", "c.bin": "x", "LICENSE": "x", "tool": "#!/bin/sh\n"})
 	at := func(name string) string { return filepath.Join(dir, name) }
-	h := readAll(t, dir, nil, at("a.md"), at(".b.md"), at("c.pdf"), at("LICENSE"), dir)
-	if diff := cmp.Diff(map[string]string{"a.md": "a", ".b.md": "hidden but named"}, h.texts()); diff != "" {
+	h := readPaths(t, dir, nil, at("a.md"), at(".b.md"), at("c.bin"), at("tool"), dir)
+	if diff := cmp.Diff(map[string]string{"a.md": "a", ".b.md": "hidden but named", "LICENSE": "x"}, h.texts()); diff != "" {
 		t.Error(diff)
 	}
-	if len(h.problems) != 2 || !strings.Contains(h.problems[0], "files of type .pdf; aerie reads .md") || !strings.Contains(h.problems[1], "without an extension") {
+	if len(h.problems) != 2 || !strings.Contains(h.problems[0], "files of type .bin; --as names one (markdown, text") || !strings.Contains(h.problems[1], "without an extension") {
 		t.Errorf("problems: %q", h.problems)
 	}
 	if diff := cmp.Diff(map[string]int{SkipRepeated: 1, SkipExtension: 2}, h.skipped); diff != "" {
@@ -203,7 +203,7 @@ func TestReadRows(t *testing.T) {
 		`{"id":"a","text":"again"}` + "\n" +
 		`{"id":"c"}` + "\n" +
 		`{"id":"d","text":"last, without a line break"}`
-	h := readAll(t, "", strings.NewReader(input), "-")
+	h := readPaths(t, "", strings.NewReader(input), "-")
 	type row struct {
 		ID           string
 		Line, Number int
@@ -218,7 +218,7 @@ func TestReadRows(t *testing.T) {
 	if h.docs[1].Text != long {
 		t.Error("the long line was changed")
 	}
-	if diff := cmp.Diff([]string{`-:5: id "a" stands already in - line 1`, "-:6: the row has no text"}, h.problems); diff != "" {
+	if diff := cmp.Diff([]string{`-:5: id "a" stands already in - line 1`, "-:6: the row has no text: one of the keys text, page_content, content, body, chunk must hold it"}, h.problems); diff != "" {
 		t.Error(diff)
 	}
 }

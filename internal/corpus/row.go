@@ -3,10 +3,12 @@ package corpus
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/aerie-rag/aerie/internal/readers"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
 
@@ -24,6 +26,8 @@ type rowReader struct {
 	row  Row
 	// width is that of the last embedding: what to allocate for the next.
 	width int
+	// text is the key of the row's text, "" if none was read yet.
+	text string
 }
 
 // parse reads one line. If that fails, the document's id is returned if it could be read.
@@ -32,7 +36,7 @@ func (r *rowReader) parse(data []byte) (doc Document, failed string, err error) 
 		return Document{}, "", fmt.Errorf("invalid UTF-8 at byte %d of the line", invalidAt(data)+1)
 	}
 	r.scan.data, r.scan.pos = data, 0
-	r.doc, r.row = Document{}, Row{Index: -1}
+	r.doc, r.row, r.text = Document{}, Row{Index: -1}, ""
 	if r.seen == nil {
 		r.seen = map[string]bool{}
 	}
@@ -66,7 +70,7 @@ func (r *rowReader) parse(data []byte) (doc Document, failed string, err error) 
 		return Document{}, "", fmt.Errorf("broken JSON: %w", err)
 	}
 	if r.doc.ID == "" && !r.seen["document_id"] || r.doc.ID == "" && fault == nil {
-		r.doc.ID = r.row.ID
+		r.doc.ID = r.row.ID // "" if the row has no id either: then the file gives both
 	}
 	if fault == nil {
 		fault = r.check()
@@ -82,13 +86,15 @@ func (r *rowReader) parse(data []byte) (doc Document, failed string, err error) 
 // check looks at the row as a whole.
 func (r *rowReader) check() error {
 	switch {
-	case r.row.ID == "":
+	case r.text == "":
+		return errors.New("the row has no text: one of the keys " + strings.Join(readers.TextKeys, ", ") + " must hold it")
+	case r.row.ID == "" && (r.seen["id"] || r.seen["id_"]): // an id that is wrong was told
 		return errors.New("the row has no id")
-	case !r.seen["text"]:
-		return errors.New("the row has no text")
 	}
-	if err := checkID(r.doc.ID); err != nil {
-		return err
+	if r.doc.ID != "" {
+		if err := checkID(r.doc.ID); err != nil {
+			return err
+		}
 	}
 	switch {
 	case r.row.Vector != nil:
@@ -128,13 +134,20 @@ func (r *rowReader) field(key string) error {
 	if null && key != "text" && key != "id" {
 		return r.scan.skip(0)
 	}
+	if slices.Contains(readers.TextKeys, key) && (key == "text" || r.text != "text" && r.scan.peek() == '"') {
+		return r.textOf(key)
+	}
 	switch key {
-	case "id":
+	case "id", "id_": // LlamaIndex writes the latter
 		return r.name(key, &r.row.ID)
-	case "document_id":
+	case "document_id", "ref_doc_id":
 		return r.name(key, &r.doc.ID)
-	case "text":
-		return r.string(key, &r.doc.Text)
+	case "text_resource": // LlamaIndex: {"text": …}
+		return r.resource()
+	case "metadata", "meta": // of LangChain, LlamaIndex and Haystack: its keys are the row's
+		if r.scan.peek() == '{' {
+			return r.nested("", 0)
+		}
 	case "chunk_index":
 		return r.index(key)
 	case "embedding":
@@ -142,6 +155,14 @@ func (r *rowReader) field(key string) error {
 	case "tokens":
 		return r.scan.skip(0) // they are counted again
 	}
+	if r.scan.peek() == '{' {
+		return r.nested(key+".", 0)
+	}
+	return r.metadata(key)
+}
+
+// metadata reads a value that is kept with the row.
+func (r *rowReader) metadata(key string) error {
 	v, err := r.value(key)
 	if err != nil {
 		return err
@@ -156,6 +177,68 @@ func (r *rowReader) field(key string) error {
 		r.row.Metadata[key] = v
 	}
 	return nil
+}
+
+// deepestMetadata is how far metadata may nest.
+const deepestMetadata = 16
+
+// nested reads an object whose values are kept under their way down: {"a": {"b": 1}} is a.b.
+func (r *rowReader) nested(prefix string, depth int) error {
+	if depth > deepestMetadata {
+		return &valueError{strings.TrimSuffix(prefix, "."), fmt.Sprintf("nests deeper than %d levels", deepestMetadata)}
+	}
+	return r.scan.object(func(key string) error {
+		switch c := r.scan.peek(); {
+		case c == '{':
+			return r.nested(prefix+key+".", depth+1)
+		case c == 'n':
+			return r.scan.skip(0)
+		case c == '[':
+			return r.looseList(prefix + key)
+		}
+		return r.metadata(prefix + key)
+	})
+}
+
+// looseList reads a list within metadata that others have written: one of objects or of several kinds says nothing that can be asked for,
+// and is passed over.
+func (r *rowReader) looseList(key string) error {
+	start := r.scan.pos
+	err := r.metadata(key)
+	if _, wrong := errors.AsType[*valueError](err); wrong {
+		r.scan.pos = start
+		return r.scan.skip(0)
+	}
+	return err
+}
+
+// textOf reads the text of the row. A key that another program uses gives way to one that comes before it in the list.
+func (r *rowReader) textOf(key string) error {
+	if r.text != "" && slices.Index(readers.TextKeys, r.text) < slices.Index(readers.TextKeys, key) {
+		return r.metadata(key)
+	}
+	if r.text != "" && r.text != key { // what was taken for the text is a value beside it
+		before := r.doc.Text
+		if r.row.Metadata == nil {
+			r.row.Metadata = map[string]any{}
+		}
+		r.row.Metadata[r.text] = before
+	}
+	r.text = key
+	return r.string(key, &r.doc.Text)
+}
+
+// resource reads LlamaIndex's text_resource.
+func (r *rowReader) resource() error {
+	if r.scan.peek() != '{' {
+		return r.scan.skip(0)
+	}
+	return r.scan.object(func(key string) error {
+		if key == "text" && r.text == "" && r.scan.peek() == '"' {
+			return r.textOf(key)
+		}
+		return r.scan.skip(0)
+	})
 }
 
 // string reads a string without NUL, which stores can't keep.

@@ -5,16 +5,22 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/text/encoding/unicode"
+
+	"github.com/aerie-rag/aerie/internal/readers"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // The most bytes, unpacked, of what is read as a whole.
@@ -51,6 +57,7 @@ type reader struct {
 	parser rowReader
 	vector *brought          // of the next row, if it comes apart from it
 	raw    func(Piece) error // if not nil, takes rows and files as they are
+	within string            // id of the file whose rows are read; "" if there is none
 }
 
 func (r *reader) problem(source string, line int, err error, document string) {
@@ -74,56 +81,117 @@ func (r *reader) file(f file) error {
 		return nil
 	}
 	defer src.Close()
-	if f.format == jsonLines {
+	if f.lines {
 		return r.rows(f, src)
 	}
-	text, line, err := readText(f.format, src)
+	return r.whole(f, src)
+}
+
+// whole reads a file that is no JSONL.
+func (r *reader) whole(f file, src io.Reader) error {
+	data, err := readAll(src)
+	var out readers.Result
+	if err == nil {
+		out, err = f.reader.Read(r.ctx, data, r.tools())
+	}
+	if r.ctx.Err() != nil {
+		return r.ctx.Err()
+	}
 	if err != nil {
+		line := 0
+		if at, ok := errors.AsType[*readers.LineError](err); ok {
+			line = at.Line
+		}
 		r.problem(f.path, line, errors.New(cause(err)), f.id)
 		return nil
 	}
-	doc := Document{Source: f.path, ID: f.id, Text: text}
+	for _, note := range out.Notes {
+		r.problem(f.path, 0, errors.New(note), "")
+	}
+	for _, part := range out.Parts {
+		id := f.id
+		if part.Name != "" {
+			id += "#" + part.Name
+		}
+		if err := r.document(Document{Source: f.path, ID: id, Text: part.Text, Code: f.reader.Code, Metadata: metadataOf(part.Metadata)}); err != nil {
+			return err
+		}
+	}
+	for i, text := range out.Rows {
+		row, err := json.Marshal(madeRow{ID: fmt.Sprintf("%s#%d", f.id, i+1), Document: f.id, Index: i, Text: strings.ReplaceAll(text, "\x00", "")})
+		if err != nil {
+			return fmt.Errorf("corpus: %w", err)
+		}
+		if err := r.made(f, i+1, row); err != nil {
+			return err
+		}
+	}
+	for i, line := range out.Lines {
+		if err := r.made(f, i+1, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// metadataOf are the values that a file says about itself in the form that they have in a corpus; nil for none.
+func metadataOf(said map[string]any) tree.Metadata {
+	if len(said) == 0 {
+		return nil
+	}
+	m := tree.Metadata{}
+	for key, value := range said {
+		m[key] = tree.Canonical(value)
+	}
+	return m
+}
+
+// madeRow is a row that a reader made of what a file holds.
+type madeRow struct {
+	ID       string `json:"id"`
+	Document string `json:"document_id"`
+	Index    int    `json:"chunk_index"`
+	Text     string `json:"text"`
+}
+
+// made takes a row that stands in a file which isn't JSONL: vectors that are brought along don't count it.
+func (r *reader) made(f file, line int, data []byte) error {
+	number := r.number
+	r.number, r.within = -1, f.id
+	err := r.row(f.path, line, data, nil)
+	r.number = number
+	return err
+}
+
+func (r *reader) document(doc Document) error {
 	if r.raw != nil {
-		return r.raw(Piece{Source: f.path, Document: &doc})
+		return r.raw(Piece{Source: doc.Source, Document: &doc})
 	}
 	return r.yield(doc)
 }
 
-// readText reads a whole document. line is where an error is, 0 if it is no single place.
-func readText(f format, src io.Reader) (text string, line int, err error) {
-	data, err := io.ReadAll(io.LimitReader(src, largest+1))
-	switch {
-	case err != nil:
-		return "", 0, err
-	case len(data) > largest:
-		return "", 0, tooLarge(largest)
-	}
-	if f == hypertext {
-		if text, err = readHTML(data); err != nil {
-			return "", 0, err
-		}
-		return text, 0, nil
-	}
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
-		return "", 0, errors.New("it is UTF-16; convert it to UTF-8")
-	}
-	if at := bytes.IndexByte(data, 0); at >= 0 {
-		return "", lineOf(data, at), fmt.Errorf("NUL at byte %d: it is not a text", at)
-	}
-	if !utf8.Valid(data) {
-		at := invalidAt(data)
-		return "", lineOf(data, at), fmt.Errorf("invalid UTF-8 at byte %d; convert the text to UTF-8", at)
-	}
-	return string(data), 0, nil
+func (r *reader) tools() readers.Tools {
+	return readers.Tools{HTML: readHTML, Cache: r.opts.Cache, Encoding: r.opts.Encoding}
 }
 
-// lineOf returns the number of the line, from 1, that holds the byte at an offset.
-func lineOf(data []byte, at int) int { return bytes.Count(data[:at], []byte("\n")) + 1 }
+// readAll reads a whole document.
+func readAll(src io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(src, largest+1))
+	if err == nil && len(data) > largest {
+		return nil, tooLarge(largest)
+	}
+	return data, err
+}
 
 // rows reads JSONL.
 func (r *reader) rows(f file, src io.Reader) error {
-	lines := lineReader{r: bufio.NewReaderSize(src, 1<<20)}
+	r.within = f.id
+	in, err := r.decoded(src)
+	if err != nil {
+		r.problem(f.path, 0, err, f.id)
+		return nil
+	}
+	lines := lineReader{r: in}
 	for {
 		data, err := lines.next()
 		if err == io.EOF {
@@ -142,6 +210,25 @@ func (r *reader) rows(f file, src io.Reader) error {
 	}
 }
 
+// decoded is src as UTF-8: what its first bytes say it is, or what it was said to be.
+func (r *reader) decoded(src io.Reader) (*bufio.Reader, error) {
+	const size = 1 << 20
+	in := bufio.NewReaderSize(src, size)
+	head, _ := in.Peek(2) // what can't be read shows with the first line
+	switch {
+	case bytes.Equal(head, []byte("\xff\xfe")), bytes.Equal(head, []byte("\xfe\xff")):
+		decoder := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder()
+		return bufio.NewReaderSize(decoder.Reader(in), size), nil
+	case r.opts.Encoding != "":
+		e, err := readers.Encoding(r.opts.Encoding)
+		if err != nil {
+			return nil, err
+		}
+		return bufio.NewReaderSize(e.NewDecoder().Reader(in), size), nil
+	}
+	return in, nil
+}
+
 // row takes one line of JSONL; broken says why it can't be used at all.
 func (r *reader) row(source string, line int, data []byte, broken error) error {
 	if line == 1 {
@@ -151,7 +238,9 @@ func (r *reader) row(source string, line int, data []byte, broken error) error {
 		return nil
 	}
 	number := r.number
-	r.number++
+	if number >= 0 { // a row that counts for vectors
+		r.number++
+	}
 	if broken != nil {
 		r.problem(source, line, broken, "")
 		return nil
@@ -161,7 +250,7 @@ func (r *reader) row(source string, line int, data []byte, broken error) error {
 		return nil
 	}
 	if r.raw != nil {
-		return r.raw(Piece{Source: source, Line: line, Row: data, Number: number})
+		return r.raw(Piece{Source: source, File: r.within, Line: line, Row: data, Number: number})
 	}
 	apart := r.vector
 	r.vector = nil
@@ -169,6 +258,9 @@ func (r *reader) row(source string, line int, data []byte, broken error) error {
 	if err != nil {
 		r.problem(source, line, err, failed)
 		return nil
+	}
+	if doc.Row.ID == "" {
+		r.name(&doc)
 	}
 	if at, twice := r.ids[doc.Row.ID]; twice {
 		r.problem(source, line, fmt.Errorf("id %q stands already in %s line %d", doc.Row.ID, at.source, at.line), "")
@@ -180,6 +272,26 @@ func (r *reader) row(source string, line int, data []byte, broken error) error {
 		doc.Row.Vector, doc.Row.VectorOf = apart.values, apart.of
 	}
 	return r.yield(doc)
+}
+
+// name gives a row that names itself nothing an id: that of what it says, so that it stays the same when others come or go. Rows of a
+// file that name no document either are one document, the file's.
+func (r *reader) name(doc *Document) {
+	sum := sha256.Sum256([]byte(doc.Text))
+	id := hex.EncodeToString(sum[:8])
+	if r.within != "" {
+		id = r.within + "#" + id
+	}
+	doc.Row.ID = id
+	for n := 2; ; n++ {
+		if _, twice := r.ids[doc.Row.ID]; !twice {
+			break
+		}
+		doc.Row.ID = fmt.Sprintf("%s-%d", id, n)
+	}
+	if doc.ID == "" {
+		doc.ID = cmp.Or(r.within, doc.Row.ID)
+	}
 }
 
 func isBlank(data []byte) bool { return len(bytes.TrimSpace(data)) == 0 }

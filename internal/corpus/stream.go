@@ -3,6 +3,7 @@ package corpus
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -10,15 +11,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/aerie-rag/aerie/internal/readers"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // A stream is JSONL with rows as Read takes them, and lines between them that say more: objects with one key whose value is
 // an object, which no row can be.
 //
-//	{"document":{"id":"a.md","text":"…","format":"text"}}   a whole document; format is text or html
+//	{"document":{"id":"a.md","text":"…","format":"text"}}   a whole document; format is text, html or code; metadata may come with it
 //	{"source":{"name":"rows.jsonl","line":1}}               the lines that follow stand there
 //	{"vectors":{"of":"v.npy","width":1024}}                 vectors of that width come with the rows
 //	{"vector":{"values":"…"}}                               the vector of the next row: float32, little endian, base64
@@ -33,10 +39,13 @@ type (
 		Source string `json:"source,omitempty"`
 		Text   string `json:"text"`
 		Format string `json:"format,omitempty"`
+		// Metadata is flat.
+		Metadata tree.Metadata `json:"metadata,omitempty"`
 	}
 	noteSource struct {
 		Name string `json:"name"`
 		Line int    `json:"line"`
+		File string `json:"file,omitempty"` // id of the file
 	}
 	noteVectors struct {
 		Of    string `json:"of"`
@@ -52,6 +61,7 @@ type (
 		Document string `json:"document,omitempty"`
 	}
 	noteSkip struct {
+		Source string `json:"source,omitempty"`
 		Reason string `json:"reason"`
 	}
 	note struct {
@@ -168,14 +178,14 @@ func (s *streamReader) note(data []byte) error {
 	case n.Document != nil:
 		return s.document(n.Document)
 	case n.Source != nil:
-		s.source, s.at, s.named, s.ended = n.Source.Name, n.Source.Line-1, true, false
+		s.source, s.within, s.at, s.named, s.ended = n.Source.Name, n.Source.File, n.Source.Line-1, true, false
 		return nil
 	case n.Problem != nil:
 		s.passOver()
 		s.problem(n.Problem.Source, n.Problem.Line, errors.New(n.Problem.Error), n.Problem.Document)
 	case n.Skip != nil:
 		s.passOver()
-		s.opts.skip(n.Skip.Reason)
+		s.opts.skip(n.Skip.Source, n.Skip.Reason)
 	case n.Vectors != nil:
 		s.passOver()
 		s.of = n.Vectors.Of
@@ -248,13 +258,9 @@ func (s *streamReader) document(n *noteDocument) error {
 		s.problem(source, line, fmt.Errorf(format, args...), n.ID)
 		return nil
 	}
-	format := plain
-	switch n.Format {
-	case "", "text":
-	case "html":
-		format = hypertext
-	default:
-		return refuse(0, "its format is %q; it must be text or html", n.Format)
+	reader, _ := readers.Named(cmp.Or(n.Format, "text"))
+	if n.Format != "" && n.Format != "text" && n.Format != "html" && n.Format != "code" {
+		return refuse(0, "its format is %q; it must be text, html or code", n.Format)
 	}
 	if strings.TrimSpace(n.ID) == "" {
 		return refuse(0, "line %d: the document has no id", s.lines.line)
@@ -262,11 +268,38 @@ func (s *streamReader) document(n *noteDocument) error {
 	if err := checkID(n.ID); err != nil {
 		return refuse(0, "%s", err)
 	}
-	text, line, err := readText(format, strings.NewReader(n.Text))
+	if key := notFlat(n.Metadata); key != "" {
+		return refuse(0, "its metadata %q is neither a text without NUL, a number, a truth nor a list of one of these", key)
+	}
+	out, err := reader.Read(s.ctx, []byte(n.Text), readers.Tools{HTML: readHTML})
 	if err != nil {
+		line := 0
+		if at, ok := errors.AsType[*readers.LineError](err); ok {
+			line = at.Line
+		}
 		return refuse(line, "%s", cause(err))
 	}
-	return s.yield(Document{Source: source, ID: n.ID, Text: text})
+	return s.yield(Document{Source: source, ID: n.ID, Text: out.Parts[0].Text, Code: reader.Code, Metadata: n.Metadata})
+}
+
+// notFlat returns a key whose value no corpus keeps; "" if there is none.
+func notFlat(m tree.Metadata) string {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		switch v := m[key].(type) {
+		case bool, float64, int64, []bool, []float64, []int64:
+		case string:
+			if strings.ContainsRune(v, 0) {
+				return key
+			}
+		case []string:
+			if slices.ContainsFunc(v, func(s string) bool { return strings.ContainsRune(s, 0) }) {
+				return key
+			}
+		default:
+			return key
+		}
+	}
+	return ""
 }
 
 func encodeVector(v []float32) string {

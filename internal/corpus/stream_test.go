@@ -24,7 +24,7 @@ type read struct {
 func (r *read) options(base string) Options {
 	return Options{
 		Base: base, Problem: func(p Problem) { r.Problems = append(r.Problems, p) },
-		Skip: func(reason string) { r.Skipped = append(r.Skipped, reason) },
+		Skip: func(_, reason string) { r.Skipped = append(r.Skipped, reason) },
 	}
 }
 
@@ -117,8 +117,8 @@ func TestStreamNotes(t *testing.T) {
 		problems = append(problems, fmt.Sprintf("%s:%d: %s", p.Source, p.Line, p.Error))
 	}
 	wantProblems := []string{
-		`c:0: its format is "pdf"; it must be text or html`, `:0: line 5: the document has no id`, `-:6: broken line: unknown field "titel"`,
-		`-:10: the vector before it: 3 bytes are no float32 values`, `-:12: the row has no text`,
+		`c:0: its format is "pdf"; it must be text, html or code`, `:0: line 5: the document has no id`, `-:6: broken line: unknown field "titel"`,
+		`-:10: the vector before it: 3 bytes are no float32 values`, `-:12: the row has no text: one of the keys text, page_content, content, body, chunk must hold it`,
 	}
 	if diff := cmp.Diff(wantProblems, problems); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -78,6 +78,8 @@ type Request struct {
 	// Vectors, if not empty, names a .npy file with one vector for each row of JSONL in the order in which they are read. It
 	// takes the place of the rows' own embeddings.
 	Vectors string
+	// Reading says how files are read.
+	Reading corpus.Reading
 	// Prune removes the documents under the folders among Paths whose files are gone.
 	Prune bool
 	Stdin io.Reader

@@ -26,6 +26,10 @@ func TestIngestAdds(t *testing.T) {
 		Corpus: "c", Documents: api.DocumentCounts{Added: 4}, Leaves: api.LeafCounts{Added: 6, Total: 6},
 		Skipped: map[string]int{corpus.SkipBlank: 2, corpus.SkipExtension: 1}, Errors: []api.InputError{},
 	}
+	if n := len(report.SkippedFiles); n != 3 {
+		t.Errorf("%d files are named as skipped, want 3", n)
+	}
+	report.SkippedFiles = nil
 	if diff := cmp.Diff(want, report); diff != "" {
 		t.Error(diff)
 	}

@@ -34,7 +34,7 @@ func Pack(ctx context.Context, req Request, base string, w io.Writer, progress f
 	if r.vectors != nil {
 		p.Vectors(req.Vectors, r.vectors.Width())
 	}
-	opts := corpus.Options{Base: base, Stdin: r.stdin, Problem: p.Problem, Skip: p.Skip}
+	opts := corpus.Options{Base: base, Stdin: r.stdin, Problem: p.Problem, Skip: p.Skip, Reading: req.Reading}
 	err := corpus.Pieces(ctx, req.Paths, opts, func(piece corpus.Piece) error {
 		if progress != nil {
 			progress(out)
@@ -56,9 +56,9 @@ func (r *run) pack(p *corpus.Packer, piece corpus.Piece, out *Packed) error {
 	}
 	out.Rows++
 	if r.req.Prune {
-		out.seen[corpus.RowDocument(piece.Row)] = true
+		out.seen[corpus.RowDocument(piece)] = true
 	}
-	if r.vectors == nil {
+	if r.vectors == nil || piece.Number < 0 {
 		return p.Piece(piece, nil)
 	}
 	if piece.Number >= r.vectors.Len() {

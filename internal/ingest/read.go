@@ -100,7 +100,7 @@ func (s *source) file(d corpus.Document) error {
 		return nil
 	}
 	if isBlank(d.Text) {
-		s.report.skip(corpus.SkipBlank)
+		s.report.skip(d.Source, corpus.SkipBlank)
 	}
 	select {
 	case s.slots <- struct{}{}:
@@ -116,7 +116,7 @@ func (s *source) file(d corpus.Document) error {
 	s.cutting.Go(func() {
 		defer func() { <-s.slots }()
 		defer close(f.ready)
-		f.leaves = s.cut(doc, d.Text)
+		f.leaves = s.cut(doc, d)
 	})
 	return s.send(f)
 }
@@ -143,12 +143,17 @@ func (s *source) send(f *flow) error {
 func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
 // cut makes the leaves of a text.
-func (r *run) cut(doc *document, text string) []leaf {
-	chunks := corpus.Split(text, cmp.Or(r.req.ChunkTokens, r.in.cfg.ChunkTokens), r.in.counter)
+func (r *run) cut(doc *document, d corpus.Document) []leaf {
+	split := corpus.Split
+	if d.Code {
+		split = corpus.SplitCode
+	}
+	chunks := split(d.Text, cmp.Or(r.req.ChunkTokens, r.in.cfg.ChunkTokens), r.in.counter)
 	leaves := make([]leaf, len(chunks))
 	for i, c := range chunks {
 		// A leaf must not keep the text of its whole document in memory.
 		leaves[i] = leaf{doc: doc, source: doc.source, node: r.node(doc.id, i, strings.Clone(c.Text), c.Tokens)}
+		leaves[i].node.Metadata = d.Metadata
 	}
 	return leaves
 }
@@ -163,7 +168,7 @@ func (r *run) node(document string, index int, text string, tokens int) tree.Nod
 // row makes the leaf of a ready-made chunk.
 func (r *run) row(d corpus.Document) (leaf, bool) {
 	if isBlank(d.Text) {
-		r.report.skip(corpus.SkipBlank)
+		r.report.skip(d.Source, corpus.SkipBlank)
 		r.docs.touch(d)
 		return leaf{}, false
 	}
@@ -185,7 +190,7 @@ func (r *run) row(d corpus.Document) (leaf, bool) {
 // vector returns the ready-made vector of a row at unit length, nil if there is none.
 func (r *run) vector(d corpus.Document) ([]float32, error) {
 	v := d.Row.Vector
-	if r.vectors != nil {
+	if r.vectors != nil && d.Row.Number >= 0 {
 		if d.Row.Number >= r.vectors.Len() {
 			return nil, fmt.Errorf("the input has grown while it was read: %s holds only %d vectors", r.req.Vectors, r.vectors.Len())
 		}

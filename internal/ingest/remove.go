@@ -215,10 +215,11 @@ func Gone(base string, paths []string, seen func(id string) bool, list func(pref
 // vanished reports whether a document was read from a file that isn't there any more. Ids that no file can have, such as those
 // of rows, are never taken for one.
 func vanished(base, id string) bool {
-	if !corpus.IsTextFile(id) {
+	if !corpus.IsFileID(id) {
 		return false
 	}
-	path := filepath.FromSlash(id)
+	name, _, _ := strings.Cut(id, "#") // a part of a file is there as long as the file is
+	path := filepath.FromSlash(name)
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(base, path)
 	}

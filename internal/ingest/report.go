@@ -36,10 +36,13 @@ func (t *tally) problem(p corpus.Problem) {
 	}
 }
 
-func (t *tally) skip(reason string) {
+func (t *tally) skip(source, reason string) {
 	t.Lock()
 	defer t.Unlock()
 	t.Skipped[reason]++
+	if source != "" && len(t.SkippedFiles) < mostErrors {
+		t.SkippedFiles = append(t.SkippedFiles, api.SkippedFile{Source: source, Reason: reason})
+	}
 }
 
 // finished returns the report with its problems in order.

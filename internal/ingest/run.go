@@ -137,6 +137,7 @@ func (r *run) readOptions() corpus.Options {
 		Problem: r.refuse,
 		Skip:    r.report.skip,
 		Vectors: r.checkWidth,
+		Reading: r.req.Reading,
 	}
 }
 

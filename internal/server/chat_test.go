@@ -85,8 +85,7 @@ const chatPath = "/openai/v1/chat/completions"
 // TestChat: a corpus answers as a model does, whole and in pieces, with its sources; only those corpora that a token may read.
 func TestChat(t *testing.T) {
 	w := chatWorld(t)
-	var models struct{ Data []struct{ ID string } }
-	models = want[struct{ Data []struct{ ID string } }](t, w.do("GET", "/openai/v1/models", nil), http.StatusOK)
+	models := want[struct{ Data []struct{ ID string } }](t, w.do("GET", "/openai/v1/models", nil), http.StatusOK)
 	if len(models.Data) != 1 || models.Data[0].ID != "aerie/birds" {
 		t.Errorf("the models are %+v", models)
 	}
