@@ -130,6 +130,7 @@ func (c *cli) detach(ctx context.Context, h place, start api.Start) error {
 var goOn = map[levels.Cause]string{
 	levels.CauseBudget:      "aerie build with a larger --max-tokens or --max-cost goes on, and pays for nothing twice",
 	levels.CauseUnreachable: "aerie build goes on once it can be reached",
+	levels.CauseFull:        "once there is room, aerie build goes on where it stopped, and pays for nothing twice",
 	levels.CauseBuried:      "aerie status lists them by cause; aerie retry --failed runs them again and goes on",
 }
 

@@ -328,7 +328,7 @@ func (w *walker) rests() {
 	w.said(begun.wait().want(w.T, exitInterrupted), "aerie build goes on where it stopped, and pays for nothing twice")
 	// An endpoint is waited for for a minute, and nobody here pauses a build from elsewhere: what is said then, of the same paused build.
 	for cause, hint := range map[levels.Cause]string{
-		levels.CauseUnreachable: "aerie build goes on once it can be reached", levels.CauseAsked: "aerie build goes on where it stopped",
+		levels.CauseUnreachable: "aerie build goes on once it can be reached", levels.CauseFull: goOn[levels.CauseFull], levels.CauseAsked: "aerie build goes on where it stopped",
 	} {
 		c := &cli{out: io.Discard, err: io.Discard}
 		f := judge(w.Context(), c.outcome(w.Context(), api.BuildReport{Build: "b", Outcome: api.OutcomePaused, Cause: cause, Why: "why"}))

@@ -9,6 +9,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/retrieve"
+	"github.com/aerie-rag/aerie/internal/space"
 	"github.com/aerie-rag/aerie/internal/store"
 )
 
@@ -69,6 +70,9 @@ func Judge(err error) *Error {
 		Remedy() string
 	}
 	switch {
+	case space.Is(err):
+		e.Err = space.Plain(err)
+		e.Hint, e.Exit, e.Status = "make room, and give the same command again: it goes on with what is missing", ExitUnreachable, http.StatusInsufficientStorage
 	case errors.As(err, &noWay):
 		e.Err, e.Hint, e.Status = noWay, noWay.Remedy(), http.StatusConflict
 	case errors.As(err, &settings):

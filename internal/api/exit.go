@@ -20,6 +20,7 @@ const (
 var exitOf = map[levels.Cause]int{
 	levels.CauseBudget:      ExitBudget,
 	levels.CauseUnreachable: ExitUnreachable,
+	levels.CauseFull:        ExitUnreachable,
 	levels.CauseBuried:      ExitLeftOut,
 	levels.CauseAuth:        ExitFailed,
 	levels.CauseQuota:       ExitFailed,

@@ -9,6 +9,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/space"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -223,6 +224,7 @@ func (r *run) resumeDegraded() (api.BuildReport, error) {
 
 // drive does what the state says until the build rests.
 func (r *run) drive() (api.BuildReport, error) {
+	r.deps.Full.Clear() // whoever asks for a build says that there is room, or tries
 	// A resume by itself keeps the budget that somebody asked for.
 	asked := levels.Requested{Key: r.req.Key, Budget: r.req.Trigger != TriggerResumed, MaxTokens: r.req.MaxTokens, MaxCost: r.req.MaxCost}
 	if _, err := r.step(asked); err != nil {
@@ -290,6 +292,9 @@ func (r *run) patiently(ready levels.Ready) (levels.Event, error) {
 
 // Away reports whether an error says that a server can't be reached.
 func Away(err error) bool {
+	if space.Is(err) {
+		return false // it answers, and waiting makes no room
+	}
 	return errors.Is(err, queue.ErrUnavailable) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, levels.ErrUnavailable)
 }
 

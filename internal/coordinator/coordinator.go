@@ -24,6 +24,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/journal"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/space"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -108,6 +109,8 @@ type Deps struct {
 	// Books is told the budget of a build, as its state has it, and what it has spent, whenever one starts or goes on; nil where
 	// nobody keeps a budget.
 	Books func(ctx context.Context, build *levels.State, spent tree.Usage) error
+	// Full is raised by workers of this process that can't write; nil where there are none.
+	Full *space.Alarm
 	// Events is told in one sentence of each step of a build, as it happens.
 	Events   func(string)
 	Observer Observer

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/fence"
 	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/space"
 	"github.com/aerie-rag/aerie/internal/store"
 )
 
@@ -66,7 +67,7 @@ func (r *run) release() {
 		r.deps.Observer.Lease(r.cfg.Corpus, LeaseLost)
 	}
 	defer r.deps.Observer.Lease(r.cfg.Corpus, LeaseReleased)
-	if err := r.hold.Release(); err != nil {
+	if err := r.hold.Release(); err != nil && !space.Is(err) { // that is told elsewhere
 		r.deps.Log.Warn("the lease was not released and will run out", "corpus", r.cfg.Corpus, "error", err)
 	}
 }

@@ -227,6 +227,9 @@ func (r *run) lookAt(level int) (levels.LevelCounted, error) {
 	if wish != (levels.Stop{}) {
 		return levels.LevelCounted{}, &stopWish{wish}
 	}
+	if full := r.deps.Full.Err(); full != nil {
+		return levels.LevelCounted{}, full
+	}
 	count, err := r.deps.Barrier.Count(r.ctx, r.of(level))
 	if err != nil {
 		return levels.LevelCounted{}, fmt.Errorf("coordinator: level %d: %w", level, err)

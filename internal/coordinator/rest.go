@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/space"
 )
 
 // stopWish is a person's or a worker's request that the build come to rest.
@@ -23,6 +24,8 @@ func (r *run) stopOn(cause error) error {
 		return cause // the state belongs to another
 	case errors.As(cause, &wish):
 		stop = wish.stop
+	case space.Is(cause):
+		stop = levels.Stop{Status: levels.Paused, Cause: levels.CauseFull, Sentence: space.Plain(cause).Error()}
 	case r.ctx.Err() != nil:
 		if lost := context.Cause(r.ctx); !errors.Is(lost, context.Canceled) && !errors.Is(lost, context.DeadlineExceeded) {
 			return lost
@@ -43,6 +46,9 @@ func (r *run) stopOn(cause error) error {
 		return errors.Join(cause, err)
 	}
 	if err := r.save(ctx); err != nil {
+		if stop.Cause == levels.CauseFull {
+			return cause // there is no room for the record either; a build that nobody holds goes on like one that rests
+		}
 		return errors.Join(cause, err)
 	}
 	if ready.Announce != "" {

@@ -33,7 +33,7 @@ type WatchConfig struct {
 // mostQuiet is how long a due build waits at most for its corpus to be left alone.
 const mostQuiet = time.Hour
 
-// retryAfter is how long a build that found an endpoint unreachable rests before it is tried again.
+// retryAfter is how long a build that found an endpoint unreachable, or no room, rests before it is tried again.
 const retryAfter = 5 * time.Minute
 
 // WatchDeps are what a Watcher works with.
@@ -174,7 +174,7 @@ func (w *Watcher) goesOn(s *sight, state *levels.State) string {
 	case state == nil:
 	case !state.Resting():
 		return TriggerResumed
-	case state.Status == levels.Paused && state.Cause == levels.CauseUnreachable:
+	case state.Status == levels.Paused && (state.Cause == levels.CauseUnreachable || state.Cause == levels.CauseFull):
 		if w.now().Sub(state.Updated) >= retryAfter {
 			return TriggerResumed
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/space"
 )
 
 // DefaultTTL is how long a lease lasts unless it is renewed.
@@ -129,6 +130,8 @@ func (h *Hold) end() time.Time { return h.Lease().Until.Add(-h.cfg.TTL / 6) }
 // keep renews the lease until it is released or lost.
 func (h *Hold) keep() {
 	next := h.cfg.TTL / 3
+	var full error // why the last renewal failed, if that is for want of room
+	failing := false
 	for {
 		timer := time.NewTimer(min(next, time.Until(h.end())))
 		select {
@@ -138,7 +141,7 @@ func (h *Hold) keep() {
 		case <-timer.C:
 		}
 		if !time.Now().Before(h.end()) {
-			h.lose(nil)
+			h.lose(full)
 			return
 		}
 		ctx, cancel := context.WithDeadline(h.held, h.end())
@@ -149,13 +152,20 @@ func (h *Hold) keep() {
 			h.mu.Lock()
 			h.lease = lease
 			h.mu.Unlock()
+			full, failing = nil, false
 		case h.held.Err() != nil:
 			return
 		case errors.Is(err, levels.ErrFenced):
 			h.lose(err)
 			return
 		default:
-			h.cfg.Log.Warn("a lease was not renewed, trying again", "corpus", h.cfg.Corpus, "right", h.cfg.Right, "error", err)
+			if !failing {
+				h.cfg.Log.Warn("a lease was not renewed, trying again", "corpus", h.cfg.Corpus, "right", h.cfg.Right, "error", err)
+			}
+			failing = true
+			if space.Is(err) {
+				full = err // which says more than that the time ran out
+			}
 			next = h.cfg.TTL / 30
 		}
 	}

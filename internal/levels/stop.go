@@ -23,6 +23,7 @@ type Cause string
 const (
 	CauseBudget      Cause = "budget"      // what the build may spend is spent
 	CauseUnreachable Cause = "unreachable" // an endpoint can't be reached
+	CauseFull        Cause = "full"        // a disk, a quota or a memory takes no more
 	CauseAuth        Cause = "auth"        // an endpoint refuses the key, the model or the address
 	CauseQuota       Cause = "quota"       // the account at an endpoint has nothing left
 	CauseAsked       Cause = "asked"       // a person asked for it
@@ -42,6 +43,7 @@ var causes = []struct {
 	{CauseAsked, []Status{Paused, Cancelled}},
 	{CauseBudget, []Status{Paused}},
 	{CauseUnreachable, []Status{Paused}},
+	{CauseFull, []Status{Paused}},
 	{CauseInterrupted, []Status{Paused}},
 	{CauseError, []Status{Failed}},
 	{CauseAuth, []Status{Failed}},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/space"
 )
 
 // Errors of a State, besides those of the ports.
@@ -118,12 +119,12 @@ func (s *State) runFrom(ctx context.Context, start *time.Time, script *redis.Scr
 	return out, nil
 }
 
-// passing reports whether an error may pass by itself: the server is away, starting, full, or electing a master.
+// passing reports whether an error may pass by itself: the server is away, starting, or electing a master.
 func passing(err error) bool {
 	var refused redis.Error
 	if errors.As(err, &refused) {
 		for _, word := range []string{
-			"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "BUSY", "NOREPLICAS", "MISCONF", "OOM", "MOVED", "ASK",
+			"LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "BUSY", "NOREPLICAS", "MOVED", "ASK",
 			"UNBLOCKED", "max number of clients",
 		} {
 			if redis.HasErrorPrefix(refused, word) {
@@ -167,9 +168,9 @@ func explain(err error) error {
 	case has(refused, "NOPERM"):
 		return fmt.Errorf("%w: %w; the user needs %s", ErrRefused, err, rights)
 	case has(refused, "OOM"):
-		return fmt.Errorf("%w; its memory is full: raise maxmemory", err)
+		return &space.FullError{Where: "the memory of Redis", Free: "raise its maxmemory, or take away what else is kept there", Err: err}
 	case has(refused, "MISCONF"):
-		return fmt.Errorf("%w; its disk is full or can't be written", err)
+		return &space.FullError{Where: "the disk of Redis", Free: "make room on it, so that it can save again", Err: err}
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/fence"
 	"github.com/aerie-rag/aerie/internal/ingest"
 	"github.com/aerie-rag/aerie/internal/levels"
+	"github.com/aerie-rag/aerie/internal/space"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -84,7 +85,7 @@ type turn struct {
 }
 
 func (t *turn) end(log *slog.Logger) {
-	if err := t.Release(); err != nil {
+	if err := t.Release(); err != nil && !space.Is(err) { // that is told by what was being done
 		log.Warn("the right to a corpus's documents was not given up and will run out", "error", err)
 	}
 	t.leave()

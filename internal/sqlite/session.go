@@ -9,6 +9,7 @@ import (
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
+	"github.com/aerie-rag/aerie/internal/space"
 	"github.com/aerie-rag/aerie/internal/store"
 )
 
@@ -139,7 +140,12 @@ func plain(err error) error {
 	}
 	switch e.Code() & 0xff {
 	case codes.SQLITE_FULL:
-		return fmt.Errorf("the disk is full: %w", err)
+		return full(err)
+	case codes.SQLITE_IOERR:
+		switch e.Code() { // a quota and the limit of a file's size are told in no other way
+		case codes.SQLITE_IOERR_WRITE, codes.SQLITE_IOERR_SHMSIZE, codes.SQLITE_IOERR_TRUNCATE, codes.SQLITE_IOERR_FSYNC, codes.SQLITE_IOERR_DIR_FSYNC:
+			return full(err)
+		}
 	case codes.SQLITE_NOTADB:
 		return fmt.Errorf("this file is not an aerie database: %w", err)
 	case codes.SQLITE_CORRUPT:
@@ -151,4 +157,9 @@ func plain(err error) error {
 		return fmt.Errorf("the home folder can't be written to, %w: %w", store.ErrReadOnly, err)
 	}
 	return err
+}
+
+// full is the error of a disk that takes no more.
+func full(err error) error {
+	return &space.FullError{Where: "the disk of the home folder", Free: "make room on it, or raise the quota", Err: err}
 }

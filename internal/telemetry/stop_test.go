@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/coordinator"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/space"
 	"github.com/aerie-rag/aerie/internal/telemetry"
 )
 
@@ -64,6 +66,7 @@ func superseded(r *rig, req coordinator.Request) (api.BuildReport, error) {
 var allStops = []stopped{
 	{stop: levels.Stop{Status: levels.Paused, Cause: levels.CauseBudget}, refuse: fmt.Errorf("%w: 7 of 8", llm.ErrBudget), exit: api.ExitBudget},
 	{stop: levels.Stop{Status: levels.Paused, Cause: levels.CauseUnreachable}, refuse: &llm.Error{Kind: llm.Unreachable}, exit: api.ExitUnreachable},
+	{stop: levels.Stop{Status: levels.Paused, Cause: levels.CauseFull}, refuse: &space.FullError{Where: "a disk", Free: "make room on it", Err: syscall.EDQUOT}, exit: api.ExitUnreachable},
 	{stop: levels.Stop{Status: levels.Failed, Cause: levels.CauseAuth}, refuse: &llm.Error{Kind: llm.Auth}, exit: api.ExitFailed},
 	{stop: levels.Stop{Status: levels.Failed, Cause: levels.CauseQuota}, refuse: &llm.Error{Kind: llm.Quota}, exit: api.ExitFailed},
 	{stop: levels.Stop{Status: levels.Degraded, Cause: levels.CauseBuried}, refuse: &llm.Error{Kind: llm.BadAnswer, Reason: llm.Empty}, exit: api.ExitLeftOut},

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/aerie-rag/aerie/internal/space"
 	"github.com/aerie-rag/aerie/internal/store"
 )
 
@@ -103,8 +104,10 @@ func classified(err error) error {
 	if code := status.Code(err); code == codes.Unauthenticated || code == codes.PermissionDenied {
 		return fmt.Errorf("%w: check the API key and what its owner may do: %w", ErrRefused, err)
 	}
-	if strings.Contains(err.Error(), "read-only") {
-		return fmt.Errorf("%w: the server's disk is probably nearly full: make room and set its shards to READY: %w", ErrReadOnly, err)
+	if text := err.Error(); strings.Contains(text, "read-only") || strings.Contains(text, "READONLY") {
+		return &space.FullError{Where: "the disk of Weaviate", Free: "make room on it and set its shards to READY", Err: fmt.Errorf("%w: %w", ErrReadOnly, err)}
+	} else if space.Told(text) {
+		return &space.FullError{Where: "the disk of Weaviate", Free: "make room on it", Err: err}
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 
+	"github.com/aerie-rag/aerie/internal/space"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -286,7 +287,7 @@ func (p *put) sendBatch(ctx context.Context, batch []*pb.BatchObject) {
 				return
 			}
 			object, err := batch[e.GetIndex()], objectError(e.GetError())
-			if try == triesOfObject || errors.Is(err, store.ErrWidth) || errors.Is(err, store.ErrInvalid) {
+			if try == triesOfObject || errors.Is(err, store.ErrWidth) || errors.Is(err, store.ErrInvalid) || space.Is(err) {
 				p.fail([]*pb.BatchObject{object}, err)
 				continue
 			}

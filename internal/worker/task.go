@@ -13,6 +13,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
 	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/space"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 )
@@ -255,6 +256,7 @@ func (w *Worker) finish(ctx context.Context, d *delivery, usage tree.Usage) erro
 	if _, err := w.deps.Barrier.Mark(ctx, d.task.Of(), d.task.Digest, mark); err != nil {
 		return &dependency{fmt.Errorf("marking the barrier: %w", err)}
 	}
+	w.deps.Full.Clear() // there is room
 	w.deps.Marked()
 	if err := d.Done(ctx); err != nil {
 		// The work is done and marked; the task comes again, and its node is found.
@@ -300,6 +302,11 @@ func (w *Worker) conclude(ctx, work context.Context, d *delivery, err error) {
 	case errors.Is(err, llm.ErrBudget):
 		w.stop(ctx, t, levels.Stop{Status: levels.Paused, Cause: levels.CauseBudget, Sentence: levels.SentenceBudget + err.Error()})
 		w.giveBack(ctx, d, 0)
+	case space.Is(err):
+		if w.full(err) {
+			w.stop(ctx, t, levels.Stop{Status: levels.Paused, Cause: levels.CauseFull, Sentence: space.Plain(err).Error()})
+		}
+		w.giveBack(ctx, d, w.jitter(5, 5*time.Second))
 	case errors.As(err, &dep):
 		log.WarnContext(ctx, "a task is given back until a dependency answers", "error", err)
 		w.giveBack(ctx, d, w.jitter(5, 5*time.Second))
@@ -373,7 +380,7 @@ func (w *Worker) fail(ctx context.Context, d *delivery, err error) {
 // giveBack returns a task whose attempt doesn't count.
 func (w *Worker) giveBack(ctx context.Context, d *delivery, after time.Duration) {
 	if d.begun.Load() {
-		if err := w.takeBack(ctx, d); err != nil {
+		if err := w.takeBack(ctx, d); err != nil && !space.Is(err) {
 			w.deps.Log.WarnContext(ctx, "an attempt that doesn't count still does", "task", d.task.ID, "error", err)
 		}
 	}
@@ -381,7 +388,7 @@ func (w *Worker) giveBack(ctx context.Context, d *delivery, after time.Duration)
 }
 
 func (w *Worker) requeue(ctx context.Context, d *delivery, after time.Duration) {
-	if err := d.Retry(ctx, after); err != nil {
+	if err := d.Retry(ctx, after); err != nil && !space.Is(err) {
 		w.deps.Log.WarnContext(ctx, "a task was not given back and comes again when its lease ends", "task", d.task.ID, "error", err)
 	}
 }
@@ -402,9 +409,19 @@ func (w *Worker) bury(ctx context.Context, d *delivery, cause string, err error)
 	w.deps.Marked()
 }
 
+// full notes that nothing can be written, in one line however many tasks meet it, and reports whether that is news.
+func (w *Worker) full(err error) bool {
+	first := w.deps.Full.Raise(err)
+	if first {
+		w.deps.Log.Error("nothing can be written: the build pauses, and what was paid is kept", "error", space.Plain(err))
+	}
+	w.deps.Marked()
+	return first
+}
+
 // stop asks the coordinator to bring the build to rest.
 func (w *Worker) stop(ctx context.Context, t *queue.Task, stop levels.Stop) {
-	if err := w.deps.Builds.RequestStop(ctx, t.Corpus, t.Build, stop); err != nil {
+	if err := w.deps.Builds.RequestStop(ctx, t.Corpus, t.Build, stop); err != nil && !space.Is(err) { // whoever coordinates finds that out too
 		w.deps.Log.ErrorContext(ctx, "the build was not asked to stop", "build", t.Build, "error", err)
 	}
 	w.deps.Marked()

@@ -39,6 +39,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/llm"
 	"github.com/aerie-rag/aerie/internal/mapreduce"
 	"github.com/aerie-rag/aerie/internal/queue"
+	"github.com/aerie-rag/aerie/internal/space"
 	"github.com/aerie-rag/aerie/internal/store"
 )
 
@@ -95,6 +96,9 @@ type Deps struct {
 	Embedder   llm.Embedder
 	// EmbedderOf, if not nil, returns the one for a corpus, where corpora differ in theirs; it wins over Embedder.
 	EmbedderOf func(ctx context.Context, corpus string) (llm.Embedder, error)
+	// Full is raised when nothing can be written, for whoever coordinates in this process, and cleared when there is room again. Nil
+	// means one of the worker's own.
+	Full *space.Alarm
 	// Marked is told of each settled task; it must not block. May be nil.
 	Marked func()
 	// Observer is told of each task in hand. May be nil.
@@ -144,6 +148,9 @@ func New(cfg Config, deps Deps) (*Worker, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
+	if deps.Full == nil {
+		deps.Full = &space.Alarm{}
+	}
 	if deps.Marked == nil {
 		deps.Marked = func() {}
 	}
@@ -191,6 +198,11 @@ func (w *Worker) take(ctx, work context.Context) {
 				return
 			}
 			failures++
+			if space.Is(err) {
+				w.full(err)
+				w.pause(ctx, failures)
+				continue
+			}
 			w.deps.Log.Warn("no task could be taken, trying again", "error", err)
 			w.pause(ctx, failures)
 			continue

@@ -212,7 +212,7 @@ func BudgetOf(cfg *config.Config, s api.BuildRequest) Bounds {
 // Coordinator returns one for a corpus. Without an open queue it can only plan. more may change its dependencies before it is
 // made; nil for none.
 func (p *Places) Coordinator(cfg coordinator.Config, m *Models, more func(*coordinator.Deps)) (*coordinator.Coordinator, error) {
-	deps := coordinator.Deps{Store: p.Store, Corpora: p.Corpora, Builds: p.Builds, Barrier: p.Barrier, Dry: m.Dry, Log: p.log}
+	deps := coordinator.Deps{Store: p.Store, Corpora: p.Corpora, Builds: p.Builds, Barrier: p.Barrier, Dry: m.Dry, Full: &p.full, Log: p.log}
 	if p.conn != nil {
 		deps.Queue, deps.Plans, deps.Journal = p.Queue(), p.Plans(), p.Journal()
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/queue"
 	"github.com/aerie-rag/aerie/internal/queue/natsqueue"
 	"github.com/aerie-rag/aerie/internal/redisstate"
+	"github.com/aerie-rag/aerie/internal/space"
 	"github.com/aerie-rag/aerie/internal/sqlite"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/telemetry"
@@ -51,6 +52,8 @@ type Places struct {
 	watched *telemetry.Telemetry // nil: nobody watches
 	told    sync.Map             // corpora that were warned of
 	home    *sqlite.DB           // nil on a fleet
+	full    space.Alarm          // raised by the worker of this process
+	kept    *reserve             // of the journal; nil until OpenQueue
 	close   []func() error
 }
 
@@ -165,10 +168,17 @@ func (p *Places) OpenQueue() error {
 	} else {
 		p.conn, err = natsqueue.Embedded(p.queueDir(), natsqueue.Config{MaxAckPending: max(1024, 2*p.cfg.Build.Slots), Logger: p.log})
 	}
-	if err == nil {
-		p.close = append(p.close, p.conn.Close)
+	if err != nil {
+		return err
 	}
-	return err
+	p.close = append(p.close, p.conn.Close)
+	file := ""
+	if !p.Fleet {
+		file = filepath.Join(p.queueDir(), reserveName)
+	}
+	p.kept = newReserve(p.conn.Journal(), file, p.log)
+	p.close = append(p.close, p.kept.Close)
+	return nil
 }
 
 func (p *Places) queueDir() string { return filepath.Join(p.dir, "queue") }
@@ -204,9 +214,9 @@ func (p *Places) Plans() levels.Plans {
 // Journal returns the journal of paid answers.
 func (p *Places) Journal() journal.Journal {
 	if p.watched != nil {
-		return p.watched.Journal(p.conn.Journal())
+		return p.watched.Journal(p.kept)
 	}
-	return p.conn.Journal()
+	return p.kept
 }
 
 // Conn returns the connection to the queue; nil before OpenQueue.

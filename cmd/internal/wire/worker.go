@@ -15,7 +15,7 @@ import (
 func (p *Places) Worker(m *Models, more func(*worker.Deps)) (*worker.Worker, error) {
 	deps := worker.Deps{
 		Queue: p.Queue(), Store: p.Store, Barrier: p.Barrier, Plans: p.Plans(), Builds: p.Builds, Journal: p.Journal(),
-		Summarizer: m.Summarizer, Embedder: m.Embedder, EmbedderOf: p.EmbeddersOf(m), Log: p.log,
+		Summarizer: m.Summarizer, Embedder: m.Embedder, EmbedderOf: p.EmbeddersOf(m), Full: &p.full, Log: p.log,
 	}
 	if more != nil {
 		more(&deps)

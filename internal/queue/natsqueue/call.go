@@ -21,7 +21,7 @@ const (
 )
 
 // try makes a call, and again while it fails for a reason that may pass. Its error is that of ctx, one that
-// won't pass, or queue.ErrUnavailable.
+// won't pass, of which a *space.FullError is one, or queue.ErrUnavailable.
 func (c *Conn) try(ctx context.Context, timeout time.Duration, call func(ctx context.Context) error) error {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
@@ -34,6 +34,11 @@ func (c *Conn) try(ctx context.Context, timeout time.Duration, call func(ctx con
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
+		}
+		if full := c.asFull(err); full != nil {
+			return full
+		}
+		switch {
 		case !passing(err):
 			return err
 		case attempt == tries || c.nats.IsClosed():
@@ -59,6 +64,9 @@ func (c *Conn) reason(err error) error {
 
 // once makes one call, which ends with its time or with the connection.
 func (c *Conn) once(ctx context.Context, timeout time.Duration, call func(ctx context.Context) error) error {
+	if c.noSpace != nil && c.noSpace() != nil {
+		return nats.ErrNoResponders // the embedded server has given up
+	}
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	severed, sever := context.WithCancelCause(bounded)

@@ -30,10 +30,13 @@ type Conn struct {
 
 	closing sync.Once
 
-	files *flusher     // flushes streams to the disk; nil if the server does so itself
-	dir   string       // of the embedded server's streams; "" for a remote one
-	anew  sync.RWMutex // held by whoever writes to a stream that Rewrite writes anew, and by Rewrite
-	stop  func() error // ends the embedded server; nil for a remote one
+	files *flusher // flushes streams to the disk; nil if the server does so itself
+	dir   string   // of the embedded server's streams; "" for a remote one
+	home  string   // the folder that the embedded server was given
+	// noSpace returns what the embedded server has said of a full disk; nil if it hasn't.
+	noSpace func() error
+	anew    sync.RWMutex // held by whoever writes to a stream that Rewrite writes anew, and by Rewrite
+	stop    func() error // ends the embedded server; nil for a remote one
 }
 
 // newConn completes a client. options says how to reach the server.
@@ -106,6 +109,9 @@ func (c *Conn) flush(stream string) error {
 		return nil
 	}
 	if err := c.files.flush(stream); err != nil {
+		if full := c.asFull(err); full != nil {
+			return full
+		}
 		return fmt.Errorf("flush to disk: %w", err)
 	}
 	return nil

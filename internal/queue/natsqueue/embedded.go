@@ -8,11 +8,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/aerie-rag/aerie/internal/space"
 )
 
 // openTimeout bounds the start of the embedded server: recovery of a large store reads all of it.
@@ -38,6 +41,9 @@ func Embedded(dir string, cfg Config) (*Conn, error) {
 	}
 	c, err := openEmbedded(dir, cfg, unlock)
 	if err != nil {
+		if space.Told(err.Error()) {
+			err = &space.FullError{Where: "the disk of the queue in " + dir, Free: "make room on it", Err: err}
+		}
 		return nil, errors.Join(err, unlock())
 	}
 	return c, nil
@@ -65,6 +71,8 @@ func openEmbedded(dir string, cfg Config, unlock func() error) (*Conn, error) {
 		end()
 		return nil, err
 	}
+	c.home, c.noSpace = dir, log.noSpace
+	log.whenFull(c.underway.sever) // no answer comes any more
 	if err := prepare(c, s, fresh); err != nil {
 		c.nats.Close()
 		end()
@@ -134,7 +142,39 @@ type serverLog struct {
 	slog *slog.Logger
 
 	mu    sync.Mutex
-	first error // fatal
+	first error  // fatal
+	full  error  // of a disk that takes no more
+	told  func() // called with the first such error
+}
+
+// noSpace returns the first error that says that the disk is full: the server then switches JetStream off, and knows of no stream.
+func (l *serverLog) noSpace() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.full
+}
+
+// isFull notes an error that says that the disk is full. It is told of by whoever meets it.
+func (l *serverLog) isFull(text string) bool {
+	if !space.Told(text) && !strings.Contains(text, "out of File resources") && !strings.Contains(text, "out of resources") && !strings.Contains(text, "out of space") {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full == nil {
+		l.full = errors.New(text)
+		if l.told != nil {
+			l.told()
+		}
+	}
+	return true
+}
+
+// whenFull sets what is called with the first error that says that the disk is full.
+func (l *serverLog) whenFull(told func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = told
 }
 
 // fatal returns the first error that the server could not go on after: it reports those only here.
@@ -153,10 +193,19 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 }
 
 func (l *serverLog) Errorf(format string, v ...any) {
-	l.slog.Error("queue: embedded server: " + fmt.Sprintf(format, v...))
+	text := fmt.Sprintf(format, v...)
+	if l.isFull(text) || l.noSpace() != nil { // what follows is of the same cause
+		l.debug("%s", []any{text})
+		return
+	}
+	l.slog.Error("queue: embedded server: " + text)
 }
 
-func (l *serverLog) Warnf(format string, v ...any)   { l.debug(format, v) }
+func (l *serverLog) Warnf(format string, v ...any) {
+	l.isFull(fmt.Sprintf(format, v...))
+	l.debug(format, v)
+}
+
 func (l *serverLog) Noticef(format string, v ...any) { l.debug(format, v) }
 func (l *serverLog) Debugf(format string, v ...any)  { l.debug(format, v) }
 func (l *serverLog) Tracef(format string, v ...any)  { l.debug(format, v) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,6 +32,11 @@ func (q *workQueue) Publish(ctx context.Context, tasks []queue.Task) error {
 			continue
 		case ctx.Err() != nil:
 			return ctx.Err()
+		}
+		if full := q.conn.asFull(err); full != nil {
+			return fmt.Errorf("natsqueue: publish: %w", full)
+		}
+		switch {
 		case !passing(err):
 			return fmt.Errorf("natsqueue: publish %w", err)
 		case attempt == tries || q.conn.nats.IsClosed():
@@ -79,7 +85,7 @@ func acknowledged(ctx context.Context, future jetstream.PubAckFuture) error {
 	case <-future.Ok():
 		return nil
 	case err := <-future.Err():
-		if apiCode(err, codeMaxPerSubject) {
+		if apiCode(err, codeMaxPerSubject) && strings.Contains(err.Error(), "per subject") {
 			return nil
 		}
 		return err

@@ -47,6 +47,9 @@ func (q *workQueue) Receive(ctx context.Context) (queue.Delivery, error) {
 			pause, failures = firstPause, 0
 			continue
 		}
+		if full := q.conn.asFull(err); full != nil {
+			return nil, fmt.Errorf("natsqueue: receive: %w", full)
+		}
 		if failures++; failures == 2*tries || q.conn.nats.IsClosed() {
 			return nil, fmt.Errorf("natsqueue: receive: %w: %w", queue.ErrUnavailable, err)
 		}
