@@ -233,7 +233,7 @@ func (s *search) load(ctx context.Context, cs []*candidate) error {
 		}
 		for _, n := range nodes {
 			c := wanted[n.ID]
-			c.node.Text, c.node.Metadata, c.loaded = n.Text, n.Metadata, true
+			c.node.Text, c.node.Context, c.node.Metadata, c.loaded = n.Text, n.Context, n.Metadata, true
 		}
 	}
 	return nil

@@ -20,8 +20,8 @@ type deletion struct {
 
 // deleted is a node whose words are still in the keyword index.
 type deleted struct {
-	node int64
-	text string
+	node  int64
+	words string
 }
 
 // node deletes a node by its id, if there is one.
@@ -36,11 +36,11 @@ func (d *deletion) node(id tree.ID) error {
 
 // row deletes a node by its row number, so that its id is free.
 func (d *deletion) row(node int64) error {
-	var text string
+	var text, around string
 	var document int64
 	var metadata *int64
-	_, err := d.session.row("SELECT t.text, n.document, n.metadata FROM nodes n JOIN texts t ON t.node = n.node WHERE n.node = ?", []any{node},
-		&text, &document, &metadata)
+	_, err := d.session.row("SELECT t.text, t.context, n.document, n.metadata FROM nodes n JOIN texts t ON t.node = n.node WHERE n.node = ?", []any{node},
+		&text, &around, &document, &metadata)
 	if err != nil {
 		return err
 	}
@@ -51,10 +51,10 @@ func (d *deletion) row(node int64) error {
 	if metadata != nil {
 		d.metadata[*metadata] = true
 	}
-	d.nodes = append(d.nodes, deleted{node, text})
+	d.nodes = append(d.nodes, deleted{node, word.Indexed(around, text)})
 	// Blank first: a text of the same length is written in place. Deleting makes pages merge, which leaves copies of
 	// rows in the gaps of pages, where secure_delete doesn't look.
-	if err := d.session.exec("UPDATE texts SET text = CAST(zeroblob(length(CAST(text AS BLOB))) AS TEXT) WHERE node = ?", node); err != nil {
+	if err := d.session.exec("UPDATE texts SET text = CAST(zeroblob(length(CAST(text AS BLOB))) AS TEXT), context = CAST(zeroblob(length(CAST(context AS BLOB))) AS TEXT) WHERE node = ?", node); err != nil {
 		return err
 	}
 	return d.session.exec("DELETE FROM nodes WHERE node = ?", node)
@@ -122,7 +122,7 @@ func (d *deletion) keywords() error {
 	}
 	query := fmt.Sprintf("INSERT INTO %[1]s (%[1]s, rowid, words) VALUES ('delete', ?, ?)", d.collection.keywords)
 	for _, n := range d.nodes {
-		if err := d.session.exec(query, n.node, word.Segment(n.text, false)); err != nil {
+		if err := d.session.exec(query, n.node, n.words); err != nil {
 			return err
 		}
 	}

@@ -169,14 +169,14 @@ func (s *session) rebuildKeywords(c *collection) error {
 		return err
 	}
 	query := "INSERT INTO " + c.keywords + " (rowid, words) VALUES (?, ?)"
-	return s.rows("SELECT node, text FROM texts WHERE node >= ? AND node < ? ORDER BY node", []any{c.firstNode, c.beyondNodes},
+	return s.rows("SELECT node, text, context FROM texts WHERE node >= ? AND node < ? ORDER BY node", []any{c.firstNode, c.beyondNodes},
 		func(scan func(...any) error) error {
 			var node int64
-			var text string
-			if err := scan(&node, &text); err != nil {
+			var text, around string
+			if err := scan(&node, &text, &around); err != nil {
 				return err
 			}
-			return s.exec(query, node, word.Segment(text, false))
+			return s.exec(query, node, word.Indexed(around, text))
 		})
 }
 
@@ -200,13 +200,13 @@ func (s *session) renewKeywords() error {
 		if err := s.rebuildKeywords(c); err != nil {
 			return fmt.Errorf("keyword index of corpus %s: %w", name, err)
 		}
-		err = s.rows("SELECT node, text FROM texts WHERE node >= ? AND node < ?", []any{c.firstNode, c.beyondNodes}, func(scan func(...any) error) error {
+		err = s.rows("SELECT node, text, context FROM texts WHERE node >= ? AND node < ?", []any{c.firstNode, c.beyondNodes}, func(scan func(...any) error) error {
 			var node int64
-			var text string
-			if err := scan(&node, &text); err != nil {
+			var text, around string
+			if err := scan(&node, &text, &around); err != nil {
 				return err
 			}
-			return s.exec("UPDATE nodes SET words = ? WHERE node = ?", word.Count(word.Segment(text, false)), node)
+			return s.exec("UPDATE nodes SET words = ? WHERE node = ?", word.Count(word.Indexed(around, text)), node)
 		})
 		if err == nil {
 			err = s.exec("UPDATE collections SET segmenter = ?, stamp = ? WHERE id = ?", word.Version, newStamp(), c.id)

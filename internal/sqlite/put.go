@@ -63,7 +63,7 @@ func newRow(n *tree.Node) (row, error) {
 	if err := store.CheckNode(n, 0); err != nil {
 		return row{}, err
 	}
-	r := row{node: n, words: word.Segment(n.Text, false), vector: encodeVector(n.Vector)}
+	r := row{node: n, words: word.Indexed(n.Context, n.Text), vector: encodeVector(n.Vector)}
 	for _, child := range n.Children {
 		r.children = append(r.children, child[:]...)
 	}
@@ -133,6 +133,12 @@ func (p *put) row(r *row) error {
 	if err != nil {
 		return err
 	}
+	if n := r.node; n.IsLeaf() {
+		err := p.session.exec("UPDATE documents SET source = ?2, path = ?3 WHERE id = ?1 AND (source, path) <> (?2, ?3)", document, n.Source, n.Path)
+		if err != nil {
+			return err
+		}
+	}
 	var metadata *int64
 	if r.metadata != "" {
 		id, err := p.intern("metadata", "value", p.metadata, r.metadata)
@@ -152,14 +158,14 @@ func (p *put) row(r *row) error {
 func (p *put) insert(r *row, document int64, metadata *int64) (added bool, err error) {
 	s, n := p.session, r.node
 	node := p.collection.firstNode + p.collection.next
-	changed, err := s.change(`INSERT INTO nodes (node, corpus, id, level, document, chunk_index, scope, children, tokens, words, n_leaves, recipe, born, died, metadata, author, unseen, formed)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (corpus, id) DO NOTHING`,
-		node, p.collection.id, n.ID[:], n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, word.Count(r.words), n.NLeaves, n.Recipe, n.Born, n.Died, metadata, r.author, n.Unseen, n.Formed)
+	changed, err := s.change(`INSERT INTO nodes (node, corpus, id, level, document, chunk_index, scope, children, tokens, words, n_leaves, recipe, born, died, metadata, author, unseen, formed, updated)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (corpus, id) DO NOTHING`,
+		node, p.collection.id, n.ID[:], n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, word.Count(r.words), n.NLeaves, n.Recipe, n.Born, n.Died, metadata, r.author, n.Unseen, n.Formed, n.Updated)
 	if err != nil || changed == 0 {
 		return false, err
 	}
 	p.collection.next++
-	if err := s.exec("INSERT INTO texts (node, text) VALUES (?, ?)", node, n.Text); err != nil {
+	if err := s.exec("INSERT INTO texts (node, text, context) VALUES (?, ?, ?)", node, n.Text, n.Context); err != nil {
 		return false, err
 	}
 	if err := s.exec("INSERT INTO vectors (node, vector) VALUES (?, ?)", node, r.vector); err != nil {
@@ -173,14 +179,14 @@ func (p *put) insert(r *row, document int64, metadata *int64) (added bool, err e
 func (p *put) replace(r *row, document int64, metadata *int64) error {
 	s, n := p.session, r.node
 	var node int64
-	var text string
+	var text, around string
 	var vector []byte
-	_, err := s.row(`SELECT n.node, t.text, v.vector FROM nodes n JOIN texts t ON t.node = n.node JOIN vectors v ON v.node = n.node
-		WHERE n.corpus = ? AND n.id = ?`, []any{p.collection.id, n.ID[:]}, &node, &text, &vector)
+	_, err := s.row(`SELECT n.node, t.text, t.context, v.vector FROM nodes n JOIN texts t ON t.node = n.node JOIN vectors v ON v.node = n.node
+		WHERE n.corpus = ? AND n.id = ?`, []any{p.collection.id, n.ID[:]}, &node, &text, &around, &vector)
 	if err != nil {
 		return err
 	}
-	if text != n.Text || !bytes.Equal(vector, r.vector) {
+	if text != n.Text || around != n.Context || !bytes.Equal(vector, r.vector) {
 		p.replaced.session, p.replaced.collection = s, p.collection
 		if err := p.replaced.row(node); err != nil {
 			return err
@@ -190,11 +196,11 @@ func (p *put) replace(r *row, document int64, metadata *int64) error {
 		return err
 	}
 	changed, err := s.change(`UPDATE nodes SET level = ?2, document = ?3, chunk_index = ?4, scope = ?5, children = ?6, tokens = ?7, n_leaves = ?8,
-			recipe = ?9, born = ?10, died = ?11, metadata = ?12, author = ?13, unseen = ?14, formed = ?15
-		WHERE node = ?1 AND (level, document, chunk_index, scope, tokens, n_leaves, recipe, born, died, unseen, formed)
-				<> (?2, ?3, ?4, ?5, ?7, ?8, ?9, ?10, ?11, ?14, ?15)
+			recipe = ?9, born = ?10, died = ?11, metadata = ?12, author = ?13, unseen = ?14, formed = ?15, updated = ?16
+		WHERE node = ?1 AND (level, document, chunk_index, scope, tokens, n_leaves, recipe, born, died, unseen, formed, updated)
+				<> (?2, ?3, ?4, ?5, ?7, ?8, ?9, ?10, ?11, ?14, ?15, ?16)
 			OR node = ?1 AND (children IS NOT ?6 OR metadata IS NOT ?12 OR author IS NOT ?13)`,
-		node, n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, n.NLeaves, n.Recipe, n.Born, n.Died, metadata, r.author, n.Unseen, n.Formed)
+		node, n.Level, document, n.ChunkIndex, string(n.Scope), r.children, n.Tokens, n.NLeaves, n.Recipe, n.Born, n.Died, metadata, r.author, n.Unseen, n.Formed, n.Updated)
 	if changed > 0 {
 		p.collection.stamp = newStamp()
 	}

@@ -134,19 +134,18 @@ func (st *Store) Documents(ctx context.Context, corpus, prefix string, fn func(s
 		if err != nil || c == nil {
 			return err
 		}
-		return s.rows(`SELECT d.name, (SELECT count(*) FROM nodes n WHERE n.corpus = d.corpus AND n.level = 0 AND n.document = d.id AND n.died <> ?)
-			FROM documents d WHERE d.corpus = ? AND d.name >= ? ORDER BY d.name`, []any{tree.Deleted, c.id, prefix},
+		return s.rows(`SELECT d.name, count(*), sum(n.tokens), max(n.updated), d.source, d.path
+			FROM documents d CROSS JOIN nodes n ON n.corpus = d.corpus AND n.level = 0 AND n.document = d.id AND n.died <> ?
+			WHERE d.corpus = ? AND d.name >= ? GROUP BY d.name ORDER BY d.name`, []any{tree.Deleted, c.id, prefix},
 			func(scan func(...any) error) error {
 				var d store.Document
-				if err := scan(&d.ID, &d.Leaves); err != nil {
+				if err := scan(&d.ID, &d.Leaves, &d.Tokens, &d.Updated, &d.Source, &d.Path); err != nil {
 					return err
 				}
 				if !strings.HasPrefix(d.ID, prefix) {
 					return errEnough
 				}
-				if d.Leaves > 0 {
-					own = fn(d)
-				}
+				own = fn(d)
 				return own
 			})
 	})
@@ -168,6 +167,7 @@ type selection struct {
 	where      string
 	args       []any
 	documents  map[int64]bool // nil: any
+	leaves     bool           // only they
 	metadata   map[int64]bool // nil: any
 }
 
@@ -185,17 +185,12 @@ func (s *session) selection(corpus string, filter store.Filter) (*selection, err
 		sel.where += " AND n.born <= ? AND n.died > ?"
 		sel.args = append(sel.args, *filter.At, *filter.At)
 	}
-	if len(filter.Documents) > 0 {
-		sel.documents = map[int64]bool{}
-		for _, name := range filter.Documents {
-			var id int64
-			ok, err := s.row("SELECT id FROM documents WHERE corpus = ? AND name = ?", []any{c.id, name}, &id)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				sel.documents[id] = true
-			}
+	if len(filter.Documents)+len(filter.Paths) > 0 {
+		if sel.documents, err = s.documents(c, &filter); err != nil {
+			return nil, err
+		}
+		if len(filter.Paths) > 0 { // a summary of a document was read nowhere
+			sel.leaves, sel.where = true, sel.where+" AND n.level = 0"
 		}
 		sel.where += " AND n.document IN (SELECT value FROM json_each(?))"
 		sel.args = append(sel.args, list(slices.Collect(maps.Keys(sel.documents))))
@@ -212,6 +207,35 @@ func (s *session) selection(corpus string, filter store.Filter) (*selection, err
 		sel.args = append(sel.args, list(slices.Collect(maps.Keys(sel.metadata))))
 	}
 	return sel, nil
+}
+
+// documents returns those that the filter names, by id and by path.
+func (s *session) documents(c *collection, filter *store.Filter) (map[int64]bool, error) {
+	found := func(column string, values []string) (map[int64]bool, error) {
+		ids := map[int64]bool{}
+		for _, value := range values {
+			err := s.rows("SELECT id FROM documents WHERE corpus = ? AND "+column+" = ? AND "+column+" <> ''", []any{c.id, value}, func(scan func(...any) error) error {
+				var id int64
+				err := scan(&id)
+				ids[id] = true
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		return ids, nil
+	}
+	if len(filter.Documents) == 0 {
+		return found("path", filter.Paths)
+	}
+	named, err := found("name", filter.Documents)
+	if err != nil || len(filter.Paths) == 0 {
+		return named, err
+	}
+	read, err := found("path", filter.Paths)
+	maps.DeleteFunc(named, func(id int64, _ bool) bool { return !read[id] })
+	return named, err
 }
 
 // metadata returns the distinct metadata that the filter keeps; 0 is that of the leaves without any.
@@ -284,9 +308,9 @@ func (s *session) levels(c *collection, filter store.Filter) ([]int, error) {
 
 // selectNodesOf begins a statement that reads nodes n, of documents d, for scanNode, each with a key, the place in a list.
 func selectNodesOf(from, key string, with store.Fields) string {
-	columns := key + ", n.id, n.level, d.name, n.chunk_index, n.scope, n.children, n.tokens, n.n_leaves, n.recipe, n.born, n.died, n.author, n.unseen, n.formed"
+	columns := key + ", n.id, n.level, d.name, n.chunk_index, n.scope, n.children, n.tokens, n.n_leaves, n.recipe, n.born, n.died, n.author, n.unseen, n.formed, n.updated, CASE n.level WHEN 0 THEN d.source ELSE '' END, CASE n.level WHEN 0 THEN d.path ELSE '' END"
 	if with.Text {
-		columns += ", (SELECT text FROM texts WHERE node = n.node)"
+		columns += ", (SELECT text FROM texts WHERE node = n.node), (SELECT context FROM texts WHERE node = n.node)"
 	}
 	if with.Vector {
 		columns += ", (SELECT vector FROM vectors WHERE node = n.node)"
@@ -302,9 +326,9 @@ func scanNode(scan func(...any) error, with store.Fields) (n *tree.Node, key int
 	n = &tree.Node{}
 	var id, children, vector, author sql.RawBytes // read before the next row
 	var metadata *string
-	dst := []any{&key, &id, &n.Level, &n.DocumentID, &n.ChunkIndex, &n.Scope, &children, &n.Tokens, &n.NLeaves, &n.Recipe, &n.Born, &n.Died, &author, &n.Unseen, &n.Formed}
+	dst := []any{&key, &id, &n.Level, &n.DocumentID, &n.ChunkIndex, &n.Scope, &children, &n.Tokens, &n.NLeaves, &n.Recipe, &n.Born, &n.Died, &author, &n.Unseen, &n.Formed, &n.Updated, &n.Source, &n.Path}
 	if with.Text {
-		dst = append(dst, &n.Text)
+		dst = append(dst, &n.Text, &n.Context)
 	}
 	if with.Vector {
 		dst = append(dst, &vector)

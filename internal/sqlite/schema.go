@@ -9,7 +9,7 @@ import (
 
 // schemaVersion is what user_version holds. Raise it with every change of the schema, and add the step that
 // leads there to migrations.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // applicationID marks the file as ours, for file(1) and against mistakes: "aeri".
 const applicationID = 0x61657269
@@ -108,6 +108,13 @@ CREATE TABLE barriers (
 ALTER TABLE nodes ADD COLUMN author BLOB;                       -- id; NULL: its own
 ALTER TABLE nodes ADD COLUMN unseen INTEGER NOT NULL DEFAULT 0; -- tokens
 ALTER TABLE nodes ADD COLUMN formed INTEGER NOT NULL DEFAULT 0; -- tokens; 0: unknown
+`, `
+-- Where documents come from, and what they say around a leaf's text.
+ALTER TABLE documents ADD COLUMN source TEXT NOT NULL DEFAULT '';
+ALTER TABLE documents ADD COLUMN path TEXT NOT NULL DEFAULT '';
+CREATE INDEX documents_by_path ON documents (corpus, path) WHERE path <> '';
+ALTER TABLE nodes ADD COLUMN updated INTEGER NOT NULL DEFAULT 0; -- Unix time in seconds; 0: unknown
+ALTER TABLE texts ADD COLUMN context TEXT NOT NULL DEFAULT '';
 `}
 
 // migrate creates the schema or brings it up to date, in one transaction.

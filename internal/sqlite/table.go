@@ -304,6 +304,9 @@ func (t *table) keep(filter store.Filter, sel *selection) func(i int) bool {
 		if sel.documents != nil && !sel.documents[int64(t.documents[i])] {
 			return false
 		}
+		if sel.leaves && t.levels[i] != 0 {
+			return false
+		}
 		return sel.metadata == nil || t.levels[i] == 0 && sel.metadata[int64(t.metadata[i])]
 	}
 }

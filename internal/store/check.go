@@ -21,6 +21,9 @@ func CheckNode(n *tree.Node, width int) error {
 	case n.Born < 0 || n.Died < 0 || n.Died > tree.Alive:
 		return fmt.Errorf("%w: life from %d to %d is not within 0 to %d", ErrInvalid, n.Born, n.Died, tree.Alive)
 	}
+	if !n.IsLeaf() && (n.Context != "" || n.Source != "" || n.Path != "" || n.Updated != 0) {
+		return fmt.Errorf("%w: a summary with a context or a source; only leaves have one", ErrInvalid)
+	}
 	for key, value := range n.Metadata {
 		if !validValue(value, true) {
 			return fmt.Errorf("%w: metadata %q is a %T; it must be a string, a finite number, a bool or a list of one of these", ErrInvalid, key, value)
@@ -83,6 +86,9 @@ func (f *Filter) Selects(n *tree.Node) bool {
 		return false
 	}
 	if len(f.Documents) > 0 && !slices.Contains(f.Documents, n.DocumentID) {
+		return false
+	}
+	if len(f.Paths) > 0 && !slices.Contains(f.Paths, n.Path) {
 		return false
 	}
 	return !f.OnMetadata() || n.IsLeaf() && f.SelectsMetadata(n.Metadata)

@@ -63,7 +63,7 @@ func (e *PutError) ids() []tree.ID {
 	return slices.SortedFunc(maps.Keys(e.Failed), tree.ID.Compare)
 }
 
-// Fields says what to read beside ids, level, provenance and life: text, vector and metadata cost I/O.
+// Fields says what to read beside ids, level, provenance and life: text (with its context), vector and metadata cost I/O.
 type Fields struct {
 	Text, Vector, Metadata bool
 }
@@ -78,6 +78,8 @@ type Filter struct {
 	// Documents, if not empty, keeps the nodes with one of these document ids. For a summary of a corpus tree
 	// that is [tree.CorpusTree].
 	Documents []string
+	// Paths, if not empty, keeps the leaves of documents that were read at one of these paths.
+	Paths []string
 	// Metadata keeps the leaves whose metadata holds each of these values: equal, or for a list one of its
 	// elements equal. Summaries have no metadata, so any entry here excludes them.
 	Metadata map[string]any
@@ -119,6 +121,21 @@ type Hit struct {
 type Document struct {
 	ID     string
 	Leaves int
+	Tokens int // of the leaves
+	// Source and Path are those of its leaves, and Updated is that of the newest.
+	Source, Path string
+	Updated      int64
+}
+
+// Add counts a leaf of the document.
+func (d *Document) Add(n *tree.Node) {
+	d.ID = n.DocumentID
+	d.Leaves++
+	d.Tokens += n.Tokens
+	if d.Source == "" || n.Updated > d.Updated {
+		d.Source, d.Path = n.Source, n.Path
+	}
+	d.Updated = max(d.Updated, n.Updated)
 }
 
 // Store keeps the nodes of many corpora; one that it doesn't know holds none. Its methods may be called from many

@@ -48,8 +48,11 @@ type Node struct {
 	// Children are the nodes that a summary was made from, ascending; nil for a leaf.
 	Children []ID
 
-	Text   string
-	Tokens int // of Text, by aerie's offline tokenizer
+	// Context is what a leaf's document says around its text, such as its headings and the head of its table; "" for none. It is
+	// indexed and embedded with the text, shown beside it, and no part of it. Empty for a summary.
+	Context string
+	Text    string
+	Tokens  int // of Text, by aerie's offline tokenizer
 	// NLeaves is the number of distinct leaves under the node; 1 for a leaf.
 	NLeaves int
 	// Recipe names how a summary was made; empty for a leaf.
@@ -65,6 +68,11 @@ type Node struct {
 
 	// Born and Died are generations: a reader at generation G sees the node if Born <= G < Died.
 	Born, Died int
+
+	// Source is what the leaf's document belongs to: a folder or file that was ingested, or a name that was given; "" if unknown. Path
+	// is where the document was read. Updated is when the leaf was written, in seconds since 1970; 0 if unknown. Zero for a summary.
+	Source, Path string
+	Updated      int64
 
 	// Metadata holds the caller's properties of a leaf. Nil for a summary.
 	Metadata Metadata

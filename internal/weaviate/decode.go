@@ -12,7 +12,7 @@ import (
 )
 
 // lean are the properties that every read needs.
-var lean = []string{propDocument, propChunk, propLevel, propChildren, propScope, propTokens, propBorn, propDied, propRecipe, propLeaves, propAuthor, propUnseen, propFormed}
+var lean = []string{propDocument, propChunk, propLevel, propChildren, propScope, propTokens, propBorn, propDied, propRecipe, propLeaves, propAuthor, propUnseen, propFormed, propSource, propPath, propUpdated}
 
 // request returns the part of a search request that says what to return.
 func (s *Store) request(c *collection, with store.Fields) *pb.SearchRequest {
@@ -27,7 +27,7 @@ func (s *Store) request(c *collection, with store.Fields) *pb.SearchRequest {
 	case with.Metadata || c.lacks(): // another process may have added properties since the schema was read
 		r.Properties.ReturnAllNonrefProperties = true
 	case with.Text:
-		r.Properties.NonRefProperties = append(append(make([]string, 0, len(lean)+1), lean...), propText)
+		r.Properties.NonRefProperties = append(append(make([]string, 0, len(lean)+2), lean...), propText, propContext)
 	default:
 		r.Properties.NonRefProperties = lean
 	}
@@ -80,8 +80,10 @@ func (c *collection) decode(r *pb.SearchResult, with store.Fields) (tree.Node, e
 		}
 		n.Children = append(n.Children, id)
 	}
+	n.Source, n.Path = fields[propSource].GetTextValue(), fields[propPath].GetTextValue()
+	n.Updated = fields[propUpdated].GetIntValue()
 	if with.Text {
-		n.Text = fields[propText].GetTextValue()
+		n.Text, n.Context = fields[propText].GetTextValue(), fields[propContext].GetTextValue()
 	}
 	if with.Metadata && n.IsLeaf() {
 		n.Metadata = decodeMetadata(fields)

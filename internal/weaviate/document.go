@@ -53,12 +53,12 @@ func prefixFilter(prefix string) *pb.Filters {
 }
 
 // eachDocument calls fn for each document, by id.
-func eachDocument(ctx context.Context, leaves map[string]int, fn func(store.Document) error) error {
-	for _, id := range slices.Sorted(maps.Keys(leaves)) {
+func eachDocument(ctx context.Context, documents map[string]*store.Document, fn func(store.Document) error) error {
+	for _, id := range slices.Sorted(maps.Keys(documents)) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := fn(store.Document{ID: id, Leaves: leaves[id]}); err != nil {
+		if err := fn(*documents[id]); err != nil {
 			return err
 		}
 	}

@@ -32,12 +32,15 @@ func (s *Store) encode(c *collection, n *tree.Node) (*pb.BatchObject, int) {
 	if n.Carried() {
 		optional(propAuthor, n.Author.String())
 	}
-	for name, tokens := range map[string]int{propUnseen: n.Unseen, propFormed: n.Formed} {
-		if tokens > 0 {
-			fields[name] = number(tokens)
+	for name, v := range map[string]int{propUnseen: n.Unseen, propFormed: n.Formed, propUpdated: int(n.Updated)} {
+		if v > 0 {
+			fields[name] = number(v)
 		}
 	}
-	optional(propWords, missedWords(n.Text))
+	optional(propSource, n.Source)
+	optional(propPath, n.Path)
+	optional(propContext, n.Context)
+	optional(propWords, missedWords(n))
 	p := &pb.BatchObject_Properties{NonRefProperties: &structpb.Struct{Fields: fields}}
 	if len(n.Children) > 0 {
 		ids := make([]string, len(n.Children))

@@ -48,6 +48,15 @@ func (c *collection) compile(f *store.Filter, alive bool) condition {
 			all = append(all, containsAny(propDocument, values))
 		}
 	}
+	if len(f.Paths) > 0 {
+		if !c.has(propPath) {
+			return condition{none: true}
+		}
+		values, loose := c.indexed(f.Paths)
+		if out.loose = out.loose || loose; values != nil {
+			all = append(all, containsAny(propPath, values))
+		}
+	}
 	for _, w := range f.Conditions() {
 		filter, loose := c.compileWhere(w)
 		out.loose = out.loose || loose
@@ -83,7 +92,7 @@ func (c *collection) indexed(texts []string) (values []string, loose bool) {
 // hasUntrimmed reports whether a key of the node begins or ends with white space.
 func hasUntrimmed(n *tree.Node) bool {
 	untrimmed := func(s string) bool { return strings.TrimSpace(s) != s }
-	if untrimmed(n.DocumentID) {
+	if untrimmed(n.DocumentID) || untrimmed(n.Path) {
 		return true
 	}
 	for _, value := range n.Metadata {

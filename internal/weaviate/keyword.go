@@ -65,7 +65,7 @@ func (k *keywords) ranking(words []string, limit int) *ranking {
 	r.score = func(m *pb.MetadataResult) float64 { return float64(m.GetScore()) }
 	if torn(words) {
 		r.needs.Text = true
-		r.keep = func(n *tree.Node) bool { return holdsAny(n.Text, words) }
+		r.keep = func(n *tree.Node) bool { return holdsAny(n, words) }
 	}
 	return r
 }

@@ -144,13 +144,18 @@ func (s *Store) Documents(ctx context.Context, corpus, prefix string, fn func(st
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	leaves := map[string]int{}
+	documents := map[string]*store.Document{}
 	err := s.within(ctx, corpus, func(c *collection) error {
-		clear(leaves)
-		return s.scanDocuments(ctx, c, prefix, func(n *tree.Node) { leaves[n.DocumentID]++ })
+		clear(documents)
+		return s.scanDocuments(ctx, c, prefix, func(n *tree.Node) {
+			if documents[n.DocumentID] == nil {
+				documents[n.DocumentID] = &store.Document{}
+			}
+			documents[n.DocumentID].Add(n)
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("weaviate: corpus %s: documents: %w", corpus, err)
 	}
-	return eachDocument(ctx, leaves, fn)
+	return eachDocument(ctx, documents, fn)
 }

@@ -11,10 +11,12 @@ import (
 
 // packNode appends a node without its id and its document.
 func packNode(b []byte, n *tree.Node) []byte {
-	for _, v := range []int{n.Level, n.ChunkIndex, n.Tokens, n.NLeaves, n.Born, n.Died, n.Unseen, n.Formed} {
+	for _, v := range []int{n.Level, n.ChunkIndex, n.Tokens, n.NLeaves, n.Born, n.Died, n.Unseen, n.Formed, int(n.Updated)} {
 		b = binary.AppendVarint(b, int64(v))
 	}
-	b = packText(packText(packText(b, string(n.Scope)), n.Recipe), n.Text)
+	for _, text := range []string{string(n.Scope), n.Recipe, n.Source, n.Path, n.Context, n.Text} {
+		b = packText(b, text)
+	}
 	b = append(b, n.Author[:]...)
 	b = binary.AppendUvarint(b, uint64(len(n.Children)))
 	for _, id := range n.Children {
@@ -89,7 +91,9 @@ func unpackNode(b []byte) (tree.Node, error) {
 	for _, v := range []*int{&n.Level, &n.ChunkIndex, &n.Tokens, &n.NLeaves, &n.Born, &n.Died, &n.Unseen, &n.Formed} {
 		*v = u.int()
 	}
-	n.Scope, n.Recipe, n.Text = tree.Scope(u.text()), u.text(), u.text()
+	n.Updated = int64(u.int())
+	n.Scope, n.Recipe = tree.Scope(u.text()), u.text()
+	n.Source, n.Path, n.Context, n.Text = u.text(), u.text(), u.text(), u.text()
 	copy(n.Author[:], u.bytes(len(n.Author)))
 	if count := u.count(len(tree.ID{})); count > 0 {
 		n.Children = make([]tree.ID, count)

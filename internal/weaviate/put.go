@@ -116,7 +116,7 @@ func checkNode(n *tree.Node, width int) error {
 	if err := store.CheckNode(n, width); err != nil {
 		return err
 	}
-	texts := []string{n.DocumentID, n.Text, n.Recipe, string(n.Scope)}
+	texts := []string{n.DocumentID, n.Text, n.Context, n.Source, n.Path, n.Recipe, string(n.Scope)}
 	for key, value := range n.Metadata {
 		texts = append(texts, key)
 		switch v := value.(type) {
@@ -160,7 +160,7 @@ func (p *put) extend(ctx context.Context) error {
 	var demanded []string
 	words, untrimmed := p.c.has(propWords), p.c.has(propUntrimmed)
 	for _, n := range p.nodes {
-		if !words && missedWords(n.Text) != "" {
+		if !words && missedWords(n) != "" {
 			words, demanded = true, append(demanded, propWords)
 		}
 		if !untrimmed && hasUntrimmed(n) {

@@ -39,7 +39,7 @@ func (s *Store) scan(ctx context.Context, c *collection, filter *store.Filter, w
 				n.Metadata = nil
 			}
 			if !with.Text {
-				n.Text = ""
+				n.Text, n.Context = "", ""
 			}
 			if err := visit(&n); err != nil {
 				return err

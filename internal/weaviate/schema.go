@@ -33,6 +33,10 @@ const (
 	propAuthor     = "raptor_author" // "author" is a common key of metadata
 	propUnseen     = "raptor_unseen_tokens"
 	propFormed     = "raptor_formed_tokens"
+	propSource     = "raptor_source"
+	propPath       = "raptor_path"
+	propUpdated    = "raptor_updated"
+	propContext    = "raptor_context"
 	propWords      = "words"
 	propUntrimmed  = "untrimmed"
 	propWordsMark  = "_words_2"    // its number is word.Version
@@ -71,6 +75,10 @@ var columns = []column{
 	{name: propAuthor, dataType: "text", tokenization: "field", filter: true},
 	{name: propUnseen, dataType: "int"},
 	{name: propFormed, dataType: "int"},
+	{name: propSource, dataType: "text", tokenization: "field", filter: true},
+	{name: propPath, dataType: "text", tokenization: "field", filter: true},
+	{name: propUpdated, dataType: "int"},
+	{name: propContext, dataType: "text", tokenization: "field"}, // its words are in the property words
 	{name: propWords, dataType: "text", tokenization: "whitespace", search: true, with: onDemand},
 	// A mark, never set: the property words of all nodes is as this version's rules make it; see currentWords.
 	{name: propWordsMark, dataType: "boolean", with: onDemand},

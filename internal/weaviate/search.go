@@ -37,7 +37,7 @@ func (s *Store) Search(ctx context.Context, corpus string, q store.Query) ([]sto
 		r.score = func(m *pb.MetadataResult) float64 { return 1 - float64(m.GetDistance()) }
 		// Nearly all nodes are visible. It is quicker to search among all and to look at the hits than to have the server
 		// gather the visible first; if too few hits are left, it has to.
-		r.optimistic = q.Filter.MinLevel == 0 && (q.Filter.MaxLevel < 0 || q.Filter.At != nil) && len(q.Filter.Documents) == 0 && !q.Filter.OnMetadata()
+		r.optimistic = q.Filter.MinLevel == 0 && (q.Filter.MaxLevel < 0 || q.Filter.At != nil) && len(q.Filter.Documents)+len(q.Filter.Paths) == 0 && !q.Filter.OnMetadata()
 		hits, err = r.run(ctx)
 		return err
 	})
@@ -137,7 +137,7 @@ func strip(hits []store.Hit, with store.Fields) []store.Hit {
 	for i := range hits {
 		n := &hits[i].Node
 		if !with.Text {
-			n.Text = ""
+			n.Text, n.Context = "", ""
 		}
 		if !with.Metadata {
 			n.Metadata = nil

@@ -25,25 +25,25 @@ func serverWords(text string) []string {
 // tokenizations take such a word for one: "c++" must not be found as "c".
 var spell = strings.NewReplacer("+", "ǂ", "#", "ǁ", ".", "ǀ", "_", "ǃ", "&", "ʘ")
 
-// wordsOf returns the words of a text, as the server is told them.
-func wordsOf(text string, query bool) []string {
-	return strings.Fields(spell.Replace(word.Segment(text, query)))
-}
-
-// missedWords returns the words of a text that the server's own tokenization doesn't find, as the property words holds
-// them. Words that both find are left out, since they would count twice.
-func missedWords(text string) string {
+// missedWords returns the words of a node's text and context that the server's own tokenization of the text doesn't find, as the
+// property words holds them. Words that both find are left out, since they would count twice.
+func missedWords(n *tree.Node) string {
 	found := map[string]bool{}
-	for _, word := range serverWords(text) {
+	for _, word := range serverWords(n.Text) {
 		found[word] = true
 	}
-	return strings.Join(slices.DeleteFunc(wordsOf(text, false), func(word string) bool { return found[word] }), " ")
+	return strings.Join(slices.DeleteFunc(indexedWords(n), func(word string) bool { return found[word] }), " ")
+}
+
+// indexedWords returns all words that a node is found by.
+func indexedWords(n *tree.Node) []string {
+	return strings.Fields(spell.Replace(word.Indexed(n.Context, n.Text)))
 }
 
 // queryWords returns the distinct words of a query, in order.
 func queryWords(text string) []string {
 	var words []string
-	for _, word := range wordsOf(text, true) {
+	for _, word := range strings.Fields(spell.Replace(word.Segment(text, true))) {
 		if !slices.Contains(words, word) {
 			words = append(words, word)
 		}
@@ -59,9 +59,9 @@ func torn(words []string) bool {
 	})
 }
 
-// holdsAny reports whether a text holds one of the words.
-func holdsAny(text string, words []string) bool {
-	return slices.ContainsFunc(wordsOf(text, false), func(word string) bool { return slices.Contains(words, word) })
+// holdsAny reports whether a node holds one of the words.
+func holdsAny(n *tree.Node, words []string) bool {
+	return slices.ContainsFunc(indexedWords(n), func(word string) bool { return slices.Contains(words, word) })
 }
 
 // currentWords returns the collection once the property words of all its nodes holds what missedWords says now. A collection that
@@ -87,8 +87,8 @@ func (s *Store) currentWords(ctx context.Context, corpus string, c *collection) 
 	}
 	all := store.AnyLevel()
 	err = s.scan(ctx, c, &all, store.Fields{Text: true}, func(n *tree.Node) error {
-		missed := missedWords(n.Text)
-		if missed == "" && word.IsASCII(n.Text) {
+		missed := missedWords(n)
+		if missed == "" && word.IsASCII(n.Text) && word.IsASCII(n.Context) {
 			return nil // it was right under every rule
 		}
 		if ids, texts = append(ids, n.ID), append(texts, missed); len(ids) < maxBatch {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aerie-rag/aerie/internal/tree"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
@@ -23,7 +25,7 @@ func TestMissedWords(t *testing.T) {
 		"cafe\u0301":                "",            // the server cuts at the mark
 		"हिन्दी":                    "हिन्दी",
 	} {
-		if got := missedWords(text); got != want {
+		if got := missedWords(&tree.Node{Text: text}); got != want {
 			t.Errorf("missedWords(%q) = %q, want %q", text, got, want)
 		}
 	}
@@ -50,13 +52,13 @@ func TestTextIsFoundByItsWords(t *testing.T) {
 	alphabet := rapid.RuneFrom([]rune("abÄßé² 肺癌ーﾀガ한C+#._&0x1vกิเह्ि\u0301-’İΣς１ﬁ"))
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOfN(alphabet, 0, 30, -1).Draw(t, "text")
-		index := append(serverWords(text), strings.Fields(missedWords(text))...)
-		for _, word := range wordsOf(text, true) {
+		index := append(serverWords(text), strings.Fields(missedWords(&tree.Node{Text: text}))...)
+		for _, word := range queryWords(text) {
 			asked := append(serverWords(word), word) // the query is cut for text, and taken as it is for words
 			if !slices.ContainsFunc(asked, func(w string) bool { return slices.Contains(index, w) }) {
 				t.Fatalf("%q isn't found by its word %q; the index holds %q", text, word, index)
 			}
-			if !holdsAny(text, []string{word}) {
+			if !holdsAny(&tree.Node{Text: text}, []string{word}) {
 				t.Fatalf("%q doesn't hold its word %q", text, word)
 			}
 		}

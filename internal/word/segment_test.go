@@ -153,3 +153,17 @@ func FuzzSegment(f *testing.F) {
 		}
 	})
 }
+
+// TestC15ContextWords: a context adds the words that the text lacks, once each.
+func TestC15ContextWords(t *testing.T) {
+	for _, test := range []struct{ context, text, want string }{
+		{"", "run it", " run it"}, {"Guide › run Guide", "run it", " run it guide"}, {"Guide", "", " guide"},
+	} {
+		if got := Indexed(test.context, test.text); got != test.want {
+			t.Errorf("Indexed(%q, %q) = %q, want %q", test.context, test.text, got, test.want)
+		}
+		if got := Count(Indexed(test.context, test.text)); got != strings.Count(test.want, " ") {
+			t.Errorf("Indexed(%q, %q) has %d words", test.context, test.text, got)
+		}
+	}
+}

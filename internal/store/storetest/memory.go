@@ -112,17 +112,20 @@ func (m *Memory) Documents(ctx context.Context, corpus, prefix string, fn func(s
 	if err != nil {
 		return err
 	}
-	leaves := map[string]int{}
+	documents := map[string]*store.Document{}
 	for _, n := range nodes {
 		if n.Died != tree.Deleted && strings.HasPrefix(n.DocumentID, prefix) {
-			leaves[n.DocumentID]++
+			if documents[n.DocumentID] == nil {
+				documents[n.DocumentID] = &store.Document{}
+			}
+			documents[n.DocumentID].Add(&n)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(leaves)) {
+	for _, id := range slices.Sorted(maps.Keys(documents)) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := fn(store.Document{ID: id, Leaves: leaves[id]}); err != nil {
+		if err := fn(*documents[id]); err != nil {
 			return err
 		}
 	}
@@ -173,7 +176,7 @@ func (m *Memory) Keyword(ctx context.Context, corpus string, q store.Query) ([]s
 	}
 	texts := make([]string, len(everything))
 	for i := range everything {
-		texts[i] = everything[i].Text
+		texts[i] = everything[i].Context + "\n" + everything[i].Text
 	}
 	var hits []store.Hit
 	for i, score := range bm25(texts, q.Text) {
@@ -289,7 +292,7 @@ func clone(n *tree.Node, with store.Fields) tree.Node {
 	c := *n
 	c.Children = slices.Clone(n.Children)
 	if !with.Text {
-		c.Text = ""
+		c.Text, c.Context = "", ""
 	}
 	c.Vector, c.Metadata = nil, nil
 	if with.Vector {

@@ -22,6 +22,63 @@ var nodeTests = []contractTest{
 		s.put(a, b, sum)
 		s.same("nodes", s.get(sum.ID, a.ID, b.ID), []tree.Node{sum, a, b})
 	}},
+	{"C10DocumentsBelongToSources", func(s *suite) {
+		a, b, c := s.leaf("guide.md", 0, "first leaf"), s.leaf("guide.md", 1, "second leaf of it"), s.leaf("rows", 0, "third")
+		a.Source, a.Path, a.Updated = "/home/ann/docs", "/home/ann/docs/guide.md", 1_700_000_000
+		b.Source, b.Path, b.Updated = a.Source, a.Path, 1_700_000_777
+		sum := s.summary(1, 1, "both", a, b)
+		s.put(a, b, c, sum)
+		s.same("nodes", s.get(a.ID, b.ID, c.ID, sum.ID), []tree.Node{a, b, c, sum})
+		s.same("in order", s.each(store.Leaves()), []tree.Node{a, b, c})
+		all := func() (documents []store.Document) {
+			err := s.store.Documents(s.Context(), s.corpus, "", func(d store.Document) error { documents = append(documents, d); return nil })
+			if err != nil {
+				s.Fatal(err)
+			}
+			return documents
+		}
+		at := store.AnyLevel()
+		at.Paths = []string{a.Path, "/nowhere"}
+		s.same("by path", s.each(at), []tree.Node{a, b})
+		s.same("Count by path", s.count(at), 2)
+		s.same("Search by path", len(s.search(store.Query{Filter: at, Vector: vectorOf("x"), Limit: 9})), 2)
+		at.Documents = []string{"rows"}
+		s.same("by path and id", s.each(at), []tree.Node{})
+		guide := store.Document{ID: "guide.md", Leaves: 2, Tokens: a.Tokens + b.Tokens, Source: a.Source, Path: a.Path, Updated: b.Updated}
+		s.same("documents", all(), []store.Document{guide, {ID: "rows", Leaves: 1, Tokens: c.Tokens}})
+		a.Source, a.Path, a.Updated = "handbook", "/mnt/guide.md", 1_700_001_000
+		b.Source, b.Path, b.Updated = a.Source, a.Path, a.Updated
+		s.put(a, b)
+		s.same("moved", s.get(a.ID, b.ID), []tree.Node{a, b})
+		guide.Source, guide.Path, guide.Updated = a.Source, a.Path, a.Updated
+		s.same("documents then", all()[0], guide)
+		sum.Source = "x"
+		if err := s.store.Put(s.Context(), s.corpus, []tree.Node{sum}); !errors.Is(err, store.ErrInvalid) {
+			s.Errorf("a summary with a source: %v, want ErrInvalid", err)
+		}
+	}},
+	{"C15ContextIsIndexedAndNoText", func(s *suite) {
+		a, b := s.leaf("d", 0, "run brew install aerie"), s.leaf("d", 1, "run apt install aerie")
+		a.Context, b.Context = "Guide › macOS", "Guide › Linux aerie"
+		s.put(a, b)
+		s.same("nodes", s.get(a.ID, b.ID), []tree.Node{a, b})
+		s.same("by a word of the context", s.keyword("linux", 5, store.AnyLevel()), []string{b.Text})
+		s.same("by one of both", len(s.keyword("guide aerie", 5, store.AnyLevel())), 2)
+		bare, err := s.store.Get(s.Context(), s.corpus, []tree.ID{a.ID}, store.Fields{Vector: true})
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.same("without text", bare[0].Context, "")
+		b.Context = "Guide › Windows"
+		s.put(b)
+		s.same("by the word that is gone", s.keyword("linux", 5, store.AnyLevel()), []string{})
+		s.same("by the new one", s.keyword("windows", 5, store.AnyLevel()), []string{b.Text})
+		if err := s.store.Delete(s.Context(), s.corpus, []tree.ID{b.ID}); err != nil {
+			s.Fatal(err)
+		}
+		s.same("of a deleted leaf", s.keyword("windows", 5, store.AnyLevel()), []string{})
+		s.same("the other", s.keyword("macos", 5, store.AnyLevel()), []string{a.Text})
+	}},
 	{"CarriedSummaries", func(s *suite) {
 		a, b, c := s.leaf("d", 0, "first"), s.leaf("d", 1, "second"), s.leaf("d", 2, "third")
 		a.Metadata = map[string]any{"author": "somebody", "unseen": 1.0}
