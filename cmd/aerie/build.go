@@ -140,6 +140,9 @@ func (c *cli) outcome(ctx context.Context, r api.BuildReport) error {
 	switch {
 	case stop == (levels.Stop{}) && exit == exitDone:
 		return nil
+	case stop == (levels.Stop{}) && len(r.Buried) == 0:
+		return failf(exit, "set summaries.context_tokens to the window that the endpoint really has, or make that larger there",
+			"the tree was built from prompts of which the endpoint seems to have read only a part: %d of %s", r.CutPrompts, plural(r.Calls, "call", "calls"))
 	case stop == (levels.Stop{}):
 		return failf(exit, "aerie retry --failed runs them again", "the tree was built without %s",
 			plural(len(r.Buried), "buried task", "buried tasks"))
@@ -176,6 +179,9 @@ func showReport(w io.Writer, r api.BuildReport) {
 	}
 	fmt.Fprintf(w, "; %s, %s carried, %s reused, %s tokens in, %s out%s, %s\n", plural(r.Calls, "call", "calls"), count(r.Carried), count(r.Reused),
 		count(r.InputTokens), count(r.OutputTokens), costText(r.Cost), seconds(r.Seconds))
+	for _, odd := range api.Odd(r.Usage) {
+		fmt.Fprintln(w, odd)
+	}
 	if r.StoppedBecause != "" {
 		fmt.Fprintf(w, "no further level: %s\n", r.StoppedBecause)
 	}

@@ -139,6 +139,9 @@ func showBuild(w io.Writer, b *api.BuildStatus) {
 	for _, what := range b.WaitingFor {
 		fmt.Fprintf(w, "  waiting: %s\n", what)
 	}
+	for _, odd := range b.Odd() {
+		fmt.Fprintf(w, "  %s\n", odd)
+	}
 	rows := [][]string{{"  level", "expected", "done", "queued", "running", "buried"}}
 	for _, l := range b.Levels {
 		rows = append(rows, []string{count(l.Level), count(l.Expected), count(l.Done), count(l.Queued), count(l.Running), count(l.Buried)})

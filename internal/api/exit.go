@@ -35,7 +35,7 @@ var exitOf = map[levels.Cause]int{
 func ExitOf(r BuildReport) int {
 	stop := r.Stop()
 	if stop == (levels.Stop{}) {
-		if len(r.Buried) > 0 {
+		if len(r.Buried) > 0 || r.CutPrompts > 0 {
 			return ExitLeftOut
 		}
 		return ExitDone

@@ -39,20 +39,24 @@ type CorpusStatus struct {
 
 // BuildStatus is the newest build of a corpus.
 type BuildStatus struct {
-	Build        string        `json:"build"`
-	State        levels.Status `json:"state"`
-	Why          string        `json:"why"`
-	Doing        string        `json:"doing"`
-	Alive        bool          `json:"alive"` // a process has reported within the last seconds
-	WaitingFor   []string      `json:"waiting_for"`
-	Levels       []LevelStatus `json:"levels"`
-	Calls        int           `json:"calls"`
-	Reused       int           `json:"reused"`
-	InputTokens  int           `json:"input_tokens"`
-	OutputTokens int           `json:"output_tokens"`
-	Started      time.Time     `json:"started"`
-	Updated      time.Time     `json:"updated"`
-	Buried       []BuriedGroup `json:"buried"`
+	Build         string        `json:"build"`
+	State         levels.Status `json:"state"`
+	Why           string        `json:"why"`
+	Doing         string        `json:"doing"`
+	Alive         bool          `json:"alive"` // a process has reported within the last seconds
+	WaitingFor    []string      `json:"waiting_for"`
+	Levels        []LevelStatus `json:"levels"`
+	Calls         int           `json:"calls"`
+	Reused        int           `json:"reused"`
+	InputTokens   int           `json:"input_tokens"`
+	OutputTokens  int           `json:"output_tokens"`
+	Refused       int           `json:"refused,omitempty"` // as in tree.Usage
+	Trimmed       int           `json:"trimmed,omitempty"`
+	CutPrompts    int           `json:"cut_prompts,omitempty"`
+	OtherLanguage int           `json:"other_language,omitempty"`
+	Started       time.Time     `json:"started"`
+	Updated       time.Time     `json:"updated"`
+	Buried        []BuriedGroup `json:"buried"`
 }
 
 // LevelStatus counts the tasks of a level: Expected = Done + Queued + Running + Buried.

@@ -185,6 +185,13 @@ func (c *Config) validatePrices() error {
 			return wrongly("build.max_cost", c.Build.MaxCost, "it needs the price of %q in build.prices, such as {%q: {input: 0.15, output: 0.60}}",
 				c.Summaries.Model, c.Summaries.Model)
 		}
+		if p := c.Build.Prices[c.Summaries.Model]; (p.Input > 0) != (p.Output > 0) {
+			missing := "output"
+			if p.Output > 0 {
+				missing = "input"
+			}
+			return wrongly("build.max_cost", c.Build.MaxCost, "the price of %q in build.prices has no %s, which would then cost nothing", c.Summaries.Model, missing)
+		}
 	}
 	return nil
 }

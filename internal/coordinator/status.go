@@ -161,6 +161,8 @@ func readBuild(ctx context.Context, deps StatusDeps, corpus string, now time.Tim
 		b.Reused += usage.Reused
 		b.InputTokens += usage.InputTokens
 		b.OutputTokens += usage.OutputTokens
+		b.Refused, b.Trimmed = b.Refused+usage.Refused, b.Trimmed+usage.Trimmed
+		b.CutPrompts, b.OtherLanguage = b.CutPrompts+usage.CutPrompts, b.OtherLanguage+usage.OtherLanguage
 	}
 	if why := unattended(state, b, deps.Members, now); why != "" {
 		b.WaitingFor = append(b.WaitingFor, why)

@@ -30,13 +30,15 @@ type Outcome string
 const (
 	Done Outcome = "done" // the node exists
 	Dead Outcome = "dead" // the task is buried
+	// Spent: an attempt ended without an outcome, and has cost something.
+	Spent Outcome = "spent"
 )
 
 // Mark states a fact about the task at one position of a plan.
 type Mark struct {
 	Position int
 	Outcome  Outcome
-	Usage    tree.Usage // counted once for each position, with its first Done
+	Usage    tree.Usage // counted once for each position, with its first Done, and with each Spent
 }
 
 // Count is the state of a barrier.
@@ -55,7 +57,7 @@ type Barrier interface {
 	// Open starts a level's barrier with no bit set. One that is open with the same digest and total stays as
 	// it is; one with another digest or total is replaced.
 	Open(ctx context.Context, level tree.Level, digest string, total int) error
-	// Mark sets bits and returns the counts after that. Done clears Dead; Dead on a done bit changes nothing.
+	// Mark sets bits and returns the counts after that. Done clears Dead; Dead on a done bit changes nothing; Spent sets none.
 	// ErrNotOpen if the level isn't open with this digest. Without marks it only reads. A position outside the
 	// plan, or an outcome of another name, is an error, and then nothing is marked.
 	Mark(ctx context.Context, level tree.Level, digest string, marks ...Mark) (Count, error)

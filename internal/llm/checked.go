@@ -79,6 +79,10 @@ func (c *Checked) Summarize(ctx context.Context, call mapreduce.Call) (mapreduce
 	if req.PromptTokens == 0 {
 		req.PromptTokens = c.counter.Count(req.Prompt)
 	}
+	spoken, insisted := languageOf(call.Texts), false
+	if note := spoken.note(); note != "" {
+		req.Prompt, req.PromptTokens = req.Prompt+note, req.PromptTokens+c.counter.Count(note)
+	}
 	req.MaxOutputTokens = max(call.MaxOutputTokens, min(int(c.start.Load())*call.MaxOutputTokens, c.room(req)))
 	var usage tree.Usage
 	for try := 1; ; try++ {
@@ -86,18 +90,31 @@ func (c *Checked) Summarize(ctx context.Context, call mapreduce.Call) (mapreduce
 		if err != nil {
 			return mapreduce.Answer{Usage: usage}, err
 		}
-		usage = usage.Add(tree.Usage{Calls: 1, InputTokens: reply.InputTokens, OutputTokens: reply.OutputTokens})
-		c.watchInput(req, reply)
+		usage = usage.Add(tree.Usage{Calls: 1, InputTokens: reply.InputTokens, OutputTokens: reply.OutputTokens, CutPrompts: c.watchInput(req, reply, spoken)})
 		reason := c.examine(&reply, call.Texts)
+		if reason == "" && spoken.differs(reply.Text) && !insisted {
+			insisted = true
+			usage.Refused++
+			c.stats.SecondTries.Add(1)
+			req.Prompt, req.PromptTokens = req.Prompt+spoken.insist(), req.PromptTokens+c.counter.Count(spoken.insist())
+			continue
+		}
 		if reason == "" {
+			if spoken.differs(reply.Text) {
+				usage.OtherLanguage++
+				c.log.Warn("a summary is in another language than its passages, also when asked again", "wanted", spoken.name, "build", call.Build)
+			}
 			c.learn(req.MaxOutputTokens, call.MaxOutputTokens)
 			c.watchLength(call, reply)
 			return mapreduce.Answer{Text: reply.Text, Usage: usage}, nil
 		}
 		c.stats.refused(reason)
+		usage.Refused++
 		larger := c.larger(req, call.MaxOutputTokens, try, reply)
 		last := reason == Refusal || !c.again(reason, try, larger > req.MaxOutputTokens)
 		if (last || c.trimsAt(try)) && c.trim(&reply, reason, call) {
+			usage.Refused--
+			usage.Trimmed++
 			return mapreduce.Answer{Text: reply.Text, Usage: usage}, nil
 		}
 		if last {
@@ -233,14 +250,19 @@ func (c *Checked) watchLength(call mapreduce.Call, r Reply) {
 // watchInput counts prompts that the endpoint seems to have cut: it reports much less than was sent, or the same for
 // prompts of different lengths. Some servers cut what doesn't fit into their own window, say nothing, and let the model
 // summarize the rest.
-func (c *Checked) watchInput(req Request, r Reply) {
-	if r.Estimated || req.PromptTokens < shortPrompt || r.InputTokens >= req.PromptTokens*8/10 && !c.prompts.same(req.PromptTokens, r.InputTokens) {
-		return
+func (c *Checked) watchInput(req Request, r Reply, spoken language) (cut int) {
+	least := 8         // tenths of our count
+	if !spoken.latin { // tokenizers differ most on other scripts
+		least = 5
+	}
+	if r.Estimated || req.PromptTokens < shortPrompt || r.InputTokens >= req.PromptTokens*least/10 && !c.prompts.same(req.PromptTokens, r.InputTokens) {
+		return 0
 	}
 	if c.stats.Shortened.Add(1) == 1 {
 		c.log.Warn("the endpoint reports that it read only a part of a prompt; does it cut prompts at a smaller window than summaries.context_tokens?",
 			"prompt_tokens", req.PromptTokens, "reported", r.InputTokens)
 	}
+	return 1
 }
 
 // shortPrompt is the length up to which counts of prompts tell nothing.

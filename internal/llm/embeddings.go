@@ -67,8 +67,9 @@ type Embeddings struct {
 	known known
 
 	mu       sync.Mutex
-	maxItems int // learned
-	width    int // learned, unless declared
+	maxItems int       // learned
+	width    int       // learned, unless declared
+	loading  time.Time // since when the server has said that it isn't ready, without an answer in between
 }
 
 func newEmbeddings(cfg EmbeddingsConfig, to *endpoint, deps Deps) *Embeddings {
@@ -241,7 +242,7 @@ func (e *Embeddings) ask(ctx context.Context, texts []string, tokens, attempts i
 				throttled = time.Now()
 			}
 			if time.Since(throttled)+call.RetryAfter > longestThrottle {
-				return nil, err
+				return nil, call.until(time.Now())
 			}
 			if err := WaitErr(ctx); err != nil {
 				return nil, err
@@ -257,7 +258,7 @@ func (e *Embeddings) ask(ctx context.Context, texts []string, tokens, attempts i
 			e.deps.Stats.Failed.Add(1)
 		}
 		throttled = time.Time{}
-		if tries >= attempts {
+		if tries >= attempts && !e.loads(call) {
 			return nil, err
 		}
 		e.deps.Log.Debug("embeddings are asked for again", "endpoint", e.to.name, "try", tries, "error", err)
@@ -267,6 +268,24 @@ func (e *Embeddings) ask(ctx context.Context, texts []string, tokens, attempts i
 		}
 		tries++
 	}
+}
+
+// longestLoading is how long a server is waited for that is there and says that what is behind it isn't yet.
+const longestLoading = 3 * time.Minute
+
+// loads reports whether a call that failed often enough is tried on all the same: its server is loading the model, and has not been for
+// too long.
+func (e *Embeddings) loads(call *Error) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if call.Status != http.StatusBadGateway && call.Status != http.StatusServiceUnavailable && call.Status != http.StatusGatewayTimeout {
+		return false
+	}
+	if e.loading.IsZero() {
+		e.loading = time.Now()
+		e.deps.Log.Warn("the embedder's server is there but not ready; waiting for it", "endpoint", e.to.name, "status", call.Status)
+	}
+	return time.Since(e.loading) < longestLoading
 }
 
 // once sends one request.
@@ -319,6 +338,7 @@ func (e *Embeddings) accept(rows []row, want int) ([][]float32, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.loading = time.Time{}
 	width := len(out[0])
 	if e.width == 0 {
 		e.width = width

@@ -128,6 +128,16 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports an error of kind Unreachable as ErrUnreachable.
 func (e *Error) Is(target error) bool { return target == ErrUnreachable && e.Kind == Unreachable }
 
+// until returns a throttled call's error with the time until which it is to wait, if the endpoint said one that is far away.
+func (e *Error) until(now time.Time) *Error {
+	if e.RetryAfter <= longestThrottle {
+		return e
+	}
+	told := *e
+	told.Message = strings.TrimSuffix(e.Message, ".") + "; it asks to wait until " + now.Add(e.RetryAfter).Format(time.DateTime)
+	return &told
+}
+
 // TooLong reports whether less text may help. Package mapreduce asks.
 func (e *Error) TooLong() bool { return e.Kind == TooLong }
 

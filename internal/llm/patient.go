@@ -59,7 +59,7 @@ func (p *Patient) Complete(ctx context.Context, req Request) (Reply, error) {
 				throttled = time.Now()
 			}
 			if time.Since(throttled)+e.RetryAfter > longestThrottle {
-				return Reply{}, err
+				return Reply{}, e.until(time.Now())
 			}
 			if err := WaitErr(ctx); err != nil {
 				return Reply{}, err
@@ -131,7 +131,7 @@ func outcome(err error, used Need) Outcome {
 	}
 	switch e.Kind {
 	case Throttled:
-		return Outcome{Throttled: true, RetryAfter: e.RetryAfter}
+		return Outcome{Throttled: true, RetryAfter: min(e.RetryAfter, longestThrottle)} // who waits longer gives the task back
 	case Unreachable:
 		return Outcome{Unsent: true}
 	default:

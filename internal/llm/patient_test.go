@@ -199,7 +199,7 @@ func TestCheckedAsksOnceMoreWithMoreRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := mapreduce.Answer{Text: "Good.", Usage: tree.Usage{Calls: 2, InputTokens: 200, OutputTokens: 20}}
+		want := mapreduce.Answer{Text: "Good.", Usage: tree.Usage{Calls: 2, InputTokens: 200, OutputTokens: 20, Refused: 1}}
 		if diff := cmp.Diff(want, a); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -326,3 +327,32 @@ func eachGoFile(t *testing.T, check func(path string, file *ast.File, fset *toke
 		t.Fatal("no Go file was read")
 	}
 }
+
+// TestDocsNameTests holds that the tests which the docs name are there.
+func TestDocsNameTests(t *testing.T) {
+	tests := map[string]bool{}
+	eachGoFile(t, func(path string, file *ast.File, _ *token.FileSet) {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && strings.HasSuffix(path, "_test.go") {
+				tests[f.Name.Name] = true
+			}
+		}
+	})
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, word := range strings.Split(string(text), "`") {
+			if i%2 == 1 && testName.MatchString(word) && !tests[word] {
+				t.Errorf("%s names %s, and there is no such test", page, word)
+			}
+		}
+	}
+}
+
+var testName = regexp.MustCompile(`^Test[A-Z]\w+$`)

@@ -72,19 +72,24 @@ func (b *Barrier) mark(ctx context.Context, level tree.Level, digest string, mar
 		switch {
 		case m.Position < 0 || m.Position >= maxTotal:
 			return levels.Count{}, fmt.Errorf("position %d is not a position of a plan", m.Position)
-		case m.Outcome != levels.Done && m.Outcome != levels.Dead:
+		case m.Outcome != levels.Done && m.Outcome != levels.Dead && m.Outcome != levels.Spent:
 			return levels.Count{}, fmt.Errorf("no outcome is called %q", m.Outcome)
 		}
 		highest = max(highest, m.Position)
 	}
 	var count levels.Count
 	for chunk := range slices.Chunk(marks, marksPerCall) {
-		args := make([]any, 0, 3+6*len(chunk))
-		args = append(args, digest, b.s.cfg.BarrierTTL.Milliseconds(), highest)
-		for _, m := range chunk {
-			args = append(args, m.Position, string(m.Outcome), m.Usage.Calls, m.Usage.Reused, m.Usage.InputTokens, m.Usage.OutputTokens)
+		args := make([]any, 0, 4+10*len(chunk))
+		args = append(args, digest, b.s.cfg.BarrierTTL.Milliseconds(), highest, remembered.Milliseconds())
+		keys := b.s.levelKeys(level)
+		if slices.ContainsFunc(chunk, func(m levels.Mark) bool { return m.Outcome == levels.Spent }) {
+			keys = append(keys, b.s.buildKey(level.Corpus, level.Build, "once:"+rand.Text()))
 		}
-		out, err := b.s.run(ctx, b.s.scripts.mark, b.s.levelKeys(level), args...)
+		for _, m := range chunk {
+			u := m.Usage
+			args = append(args, m.Position, string(m.Outcome), u.Calls, u.Reused, u.InputTokens, u.OutputTokens, u.Refused, u.Trimmed, u.CutPrompts, u.OtherLanguage)
+		}
+		out, err := b.s.run(ctx, b.s.scripts.mark, keys, args...)
 		if err != nil {
 			return levels.Count{}, err
 		}
@@ -119,13 +124,16 @@ func readCount(out reply, digest string, highest int) (levels.Count, error) {
 	case "beyond":
 		return levels.Count{}, fmt.Errorf("position %d is not below the total of %s", highest, out.text(1))
 	}
-	n, err := out.numbers(1, 7)
+	n, err := out.numbers(1, 11)
 	if err != nil {
 		return levels.Count{}, err
 	}
 	return levels.Count{
 		Done: int(n[0]), Dead: int(n[1]), Total: int(n[2]),
-		Usage: tree.Usage{Calls: int(n[3]), Reused: int(n[4]), InputTokens: int(n[5]), OutputTokens: int(n[6])},
+		Usage: tree.Usage{
+			Calls: int(n[3]), Reused: int(n[4]), InputTokens: int(n[5]), OutputTokens: int(n[6]),
+			Refused: int(n[7]), Trimmed: int(n[8]), CutPrompts: int(n[9]), OtherLanguage: int(n[10]),
+		},
 	}, nil
 }
 

@@ -180,6 +180,9 @@ func (b *barrier) mark(m levels.Mark) (bool, error) {
 	}
 	i, bit := m.Position/8, byte(1)<<(m.Position%8)
 	switch {
+	case m.Outcome == levels.Spent:
+		b.usage = b.usage.Add(m.Usage)
+		return true, nil
 	case m.Outcome != levels.Done && m.Outcome != levels.Dead:
 		return false, fmt.Errorf("no outcome is called %q", m.Outcome)
 	case b.done[i]&bit != 0:

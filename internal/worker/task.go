@@ -127,9 +127,22 @@ func (w *Worker) attempt(ctx context.Context, d *delivery, held *holding) (Outco
 	}
 	usage, err := w.make(ctx, t, held)
 	if err != nil {
+		w.spent(ctx, t, usage)
 		return "", err
 	}
 	return Done, w.finish(ctx, d, usage)
+}
+
+// spent books what an attempt has cost that came to nothing: answers that were refused, and those that the journal will give the next one.
+func (w *Worker) spent(ctx context.Context, t *queue.Task, usage tree.Usage) {
+	if usage.Calls == 0 {
+		return
+	}
+	usage.Reused = 0 // the attempt that ends well counts them
+	mark := levels.Mark{Position: t.Position, Outcome: levels.Spent, Usage: usage}
+	if _, err := w.deps.Barrier.Mark(context.WithoutCancel(ctx), t.Of(), t.Digest, mark); err != nil {
+		w.deps.Log.WarnContext(ctx, "what an attempt has cost was not booked", "task", t.ID, "calls", usage.Calls, "error", err)
+	}
 }
 
 // begin counts the attempt, and says whether the task must run alone.
@@ -171,6 +184,12 @@ func (w *Worker) make(ctx context.Context, t *queue.Task, held *holding) (tree.U
 	}
 	reduce := w.cfg.Reduce
 	reduce.Build, reduce.Corpus = t.Build, t.Corpus
+	embedder := w.deps.Embedder
+	if w.deps.EmbedderOf != nil { // before anything is paid
+		if embedder, err = w.deps.EmbedderOf(ctx, t.Corpus); err != nil {
+			return tree.Usage{}, &dependency{fmt.Errorf("the embedder of corpus %s: %w", t.Corpus, err)}
+		}
+	}
 	if err := w.mayCall(ctx); err != nil {
 		return tree.Usage{}, err
 	}
@@ -181,17 +200,11 @@ func (w *Worker) make(ctx context.Context, t *queue.Task, held *holding) (tree.U
 	w.called(answer.Usage, err)
 	held.give(w.slots) // the answer is in the journal: what follows costs no call
 	if err != nil {
-		return tree.Usage{}, fmt.Errorf("summarizing: %w", err)
-	}
-	embedder := w.deps.Embedder
-	if w.deps.EmbedderOf != nil {
-		if embedder, err = w.deps.EmbedderOf(ctx, t.Corpus); err != nil {
-			return tree.Usage{}, &dependency{fmt.Errorf("the embedder of corpus %s: %w", t.Corpus, err)}
-		}
+		return answer.Usage, fmt.Errorf("summarizing: %w", err)
 	}
 	vectors, err := embedder.Embed(ctx, []string{answer.Text})
 	if err != nil {
-		return tree.Usage{}, fmt.Errorf("embedding: %w", err)
+		return answer.Usage, fmt.Errorf("embedding: %w", err)
 	}
 	w.answered()
 	node := tree.Node{
@@ -201,9 +214,9 @@ func (w *Worker) make(ctx context.Context, t *queue.Task, held *holding) (tree.U
 	}
 	if err := w.deps.Store.Put(ctx, t.Corpus, []tree.Node{node}); err != nil {
 		if errors.Is(err, store.ErrWidth) || errors.Is(err, store.ErrInvalid) {
-			return tree.Usage{}, queue.Permanent("vector", err)
+			return answer.Usage, queue.Permanent("vector", err)
 		}
-		return tree.Usage{}, &dependency{fmt.Errorf("writing the node: %w", err)}
+		return answer.Usage, &dependency{fmt.Errorf("writing the node: %w", err)}
 	}
 	return answer.Usage, nil
 }
@@ -317,6 +330,10 @@ func (w *Worker) conclude(ctx, work context.Context, d *delivery, err error) {
 	}
 }
 
+// longestThrottle is how long tasks wait for an endpoint that says when it may be asked again. Beyond that the build pauses and says until
+// when.
+const longestThrottle = 2 * time.Hour
+
 // concludeCall decides after a call to a model failed for good in the client's eyes.
 func (w *Worker) concludeCall(ctx context.Context, d *delivery, call *llm.Error, err error) {
 	t := &d.task
@@ -333,6 +350,11 @@ func (w *Worker) concludeCall(ctx context.Context, d *delivery, call *llm.Error,
 		}
 		w.giveBack(ctx, d, w.jitter(5, 5*time.Second))
 	case llm.Throttled:
+		if call.RetryAfter >= longestThrottle {
+			w.stop(ctx, t, levels.Stop{Status: levels.Paused, Cause: levels.CauseUnreachable, Sentence: levels.SentenceUnreachable + err.Error()})
+			w.giveBack(ctx, d, 0)
+			return
+		}
 		w.giveBack(ctx, d, max(call.RetryAfter, w.jitter(5, 5*time.Second)))
 	case llm.Invalid, llm.TooLong, llm.BadAnswer:
 		w.bury(ctx, d, call.Cause(), err)

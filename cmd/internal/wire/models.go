@@ -125,8 +125,9 @@ func (p *Places) EmbedderOf(ctx context.Context, m *Models, corpus string) (llm.
 	}
 	name := m.Embedder.Name()
 	switch {
-	case !m.own && record.Embedder == name:
+	case !m.own && record.Embedder == name && (record.Width == 0 || p.cfg.Embeddings.Provider == llm.ProviderLexical):
 		return m.Embedder, nil
+	case !m.own && record.Embedder == name: // its width tells whether it is still the same
 	case !m.own && record.Embedder != levels.Given:
 		return nil, api.Usagef("set embeddings as they were, or ingest into another --corpus",
 			"corpus %q holds vectors of %s, but embeddings are configured as %s, and the two can't be mixed", record.Name, record.Embedder, name)

@@ -94,6 +94,23 @@ var barrierTests = []contractTest{
 		s.ok("Mark", err)
 		s.same("counts", got, count(4, 2, 0))
 	}},
+	// FAULTS2: B5. What attempts that came to nothing have cost counts, each time.
+	{"SpentCountsEachTime", func(s *suite) {
+		s.open(s.level(1), "digest", 4)
+		odd := tree.Usage{Calls: 2, InputTokens: 30, OutputTokens: 4, Refused: 2, Trimmed: 1, CutPrompts: 3, OtherLanguage: 4}
+		spent := levels.Mark{Position: 1, Outcome: levels.Spent, Usage: odd}
+		got, err := s.Barrier.Mark(s.Context(), s.level(1), "digest", spent, spent)
+		s.ok("Mark", err)
+		s.same("counts", got, levels.Count{Total: 4, Usage: odd.Add(odd)})
+		s.positions(s.level(1), levels.Dead)
+		_, err = s.Barrier.Mark(s.Context(), s.level(1), "digest", marks(levels.Done, 1)...)
+		s.ok("Mark", err)
+		got, err = s.Barrier.Mark(s.Context(), s.level(1), "digest", spent)
+		s.ok("Mark", err)
+		s.same("counts", got, levels.Count{Total: 4, Done: 1, Usage: odd.Add(odd).Add(odd).Add(one)})
+		_, err = s.Barrier.Mark(s.Context(), s.level(1), "another", spent)
+		s.fails("Mark of another plan", err, levels.ErrNotOpen)
+	}},
 	// FAULTS: riverqueue/river 1302.
 	{"DoneWinsOverDead", func(s *suite) {
 		s.open(s.level(1), "digest", 3)

@@ -99,12 +99,14 @@ func (m *Memory) Mark(ctx context.Context, level tree.Level, digest string, mark
 		return levels.Count{}, fmt.Errorf("leveltest: barrier of %v with digest %s: %w", level, digest, levels.ErrNotOpen)
 	}
 	for _, mark := range marks {
-		if mark.Position < 0 || mark.Position >= b.total || mark.Outcome != levels.Done && mark.Outcome != levels.Dead {
+		if mark.Position < 0 || mark.Position >= b.total || !slices.Contains([]levels.Outcome{levels.Done, levels.Dead, levels.Spent}, mark.Outcome) {
 			return levels.Count{}, fmt.Errorf("leveltest: barrier of %v: can't mark position %d of %d as %q", level, mark.Position, b.total, mark.Outcome)
 		}
 	}
 	for _, mark := range marks {
 		switch p := mark.Position; {
+		case mark.Outcome == levels.Spent:
+			b.usage = b.usage.Add(mark.Usage)
 		case b.done[p]:
 		case mark.Outcome == levels.Done:
 			b.done[p] = true
