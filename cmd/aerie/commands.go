@@ -7,6 +7,7 @@ func (c *cli) commands() []*cobra.Command {
 	return []*cobra.Command{
 		c.demoCommand(),
 		c.ingestCommand(),
+		c.documentsCommand(),
 		c.deleteCommand(),
 		c.forgetCommand(),
 		c.planCommand(),

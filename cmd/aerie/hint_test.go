@@ -142,6 +142,7 @@ func TestEveryHintWorks(t *testing.T) {
 		{"A13 buried", (*walker).buried}, {"A13 built without", (*walker).builtWithout}, {"rests", (*walker).rests}, {"A14 A15 other settings", (*walker).settings},
 		{"a build that runs", (*walker).running}, {"a build whose process was killed", (*walker).killed},
 		{"over HTTP", (*walker).http}, {"a corpus that grows", (*walker).grown},
+		{"sources", (*walker).sources},
 	} {
 		t.Run(walk.name, func(t *testing.T) {
 			fresh(t)
@@ -209,7 +210,7 @@ func (w *walker) nothing() {
 
 func (w *walker) lines() {
 	w.ingest(5)
-	w.said(w.run(exitUsage, "delete"), "aerie delete needs at least one document id", "aerie delete --all --yes removes the corpus")
+	w.said(w.run(exitUsage, "delete"), "aerie delete needs at least one document id, --prefix or --source", "aerie delete --all --yes removes the corpus")
 	w.said(w.run(exitUsage, "delete r01 --all"), "aerie delete takes documents or --all, not both")
 	w.said(w.run(exitUsage, "delete --all"), "aerie delete --all removes the corpus %q with all it holds")
 	w.run(exitDone, "delete --all --yes")
@@ -480,4 +481,18 @@ func (w *walker) grown() {
 	w.run(exitDone, "ingest rows.jsonl --corpus other")
 	w.said(w.run(exitFailed, "rollback --corpus other"), "aerie build makes it")
 	w.run(exitDone, "build --corpus other")
+}
+
+// sources walks what is said of documents that belong together.
+func (w *walker) sources() {
+	write(w.T, map[string]string{"docs/r.md": "The otter swims."})
+	w.run(exitDone, "ingest docs")
+	if err := os.Rename("docs", "texts"); err != nil {
+		w.Fatal(err)
+	}
+	w.said(w.run(exitUsage, "delete r01 --source x"), "aerie delete takes documents, or --prefix and --source, not both")
+	w.said(w.run(exitFailed, "delete --source x"), "aerie documents lists what is there, with sources")
+	source := lines[api.Document](w.T, w.run(exitDone, "documents -o jsonl"))[0].Source
+	w.said(w.run(exitDone, "ingest --prune texts"), "there is nothing any more where this source was; its documents stay, since --prune never leaves the sources that are named: aerie delete --source removes them")
+	w.run(exitDone, "delete --source", source)
 }

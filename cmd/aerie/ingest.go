@@ -45,8 +45,9 @@ func (c *cli) ingestCommand() *cobra.Command {
 			return c.ingest(cmd.Context(), ingest.Request{Paths: args, Vectors: vectors, Prune: prune, Stdin: c.in, Reading: reading}, build, verbose)
 		},
 	}
+	cmd.Flags().StringVar(&reading.Source, "source", "", "name of the source that the documents belong to, and what their ids begin with (default the folder or file that is named)")
 	cmd.Flags().StringVar(&vectors, "vectors", "", "a .npy file with one vector for each row of JSONL, in order")
-	cmd.Flags().BoolVar(&prune, "prune", false, "delete documents under the given folders whose files are gone")
+	cmd.Flags().BoolVar(&prune, "prune", false, "delete documents of the given folders, files or source that are gone")
 	cmd.Flags().BoolVar(&build, "build", false, "then build, if the growth rule says so")
 	cmd.Flags().StringSliceVar(&reading.Include, "include", nil, "pattern, as in .gitignore: files of a folder that are taken though their extension is unknown or an ignore file names them")
 	cmd.Flags().StringSliceVar(&reading.Exclude, "exclude", nil, "pattern, as in .gitignore: files and folders that are left out")
@@ -160,6 +161,13 @@ func showIngest(w io.Writer, r ingestResult) {
 			fmt.Fprintf(w, "left out, %s: %s\n", e.Source, e.Error)
 		}
 	}
+	for i, e := range r.Warnings {
+		if i == shownErrors {
+			fmt.Fprintf(w, "and %s more warnings; --output json lists all\n", count(len(r.Warnings)-i))
+			break
+		}
+		fmt.Fprintf(w, "warning, %s: %s\n", e.Source, e.Error)
+	}
 	if r.Build != nil {
 		fmt.Fprintln(w)
 		showReport(w, *r.Build)
@@ -170,56 +178,6 @@ func showSkipped(w io.Writer, files []api.SkippedFile) {
 	for _, f := range files {
 		fmt.Fprintf(w, "skipped, %s: %s\n", f.Reason, f.Source)
 	}
-}
-
-func (c *cli) deleteCommand() *cobra.Command {
-	var all, yes bool
-	cmd := &cobra.Command{
-		Use:   "delete DOCUMENT...",
-		Short: "Remove documents from the corpus, or with --all the corpus",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case all && len(args) > 0:
-				return usagef("", "aerie delete takes documents or --all, not both")
-			case !all && len(args) == 0:
-				return usagef("aerie delete --all --yes removes the corpus", "aerie delete needs at least one document id")
-			case yes && !all:
-				return usagef("", "--yes goes with --all; documents are removed without it")
-			}
-			return c.delete(cmd.Context(), args, all, yes)
-		},
-	}
-	cmd.Flags().BoolVar(&all, "all", false, "remove the whole corpus")
-	cmd.Flags().BoolVar(&yes, "yes", false, "confirm --all")
-	keyflag.Add(cmd.Flags(), c.flags, placeKeys)
-	return cmd
-}
-
-func (c *cli) delete(ctx context.Context, documents []string, all, yes bool) error {
-	h, err := c.openExisting()
-	if err != nil {
-		return err
-	}
-	defer h.close()
-	if all && !yes {
-		return usagef("add --yes to do it", "aerie delete --all removes the corpus %q with all it holds", c.cfg.Corpus)
-	}
-	var report api.IngestReport
-	if all {
-		report, err = h.DeleteCorpus(ctx, c.cfg.Corpus)
-	} else {
-		report, err = h.Delete(ctx, c.cfg.Corpus, documents)
-	}
-	if err != nil && !errors.Is(err, api.ErrUnknown) {
-		return err
-	}
-	if err != nil && report.Documents.Removed == 0 {
-		return failf(exitFailed, "nothing was removed", "%w", err)
-	}
-	if perr := c.print(ingestResult{IngestReport: report}, func(w io.Writer) { showIngest(w, ingestResult{IngestReport: report}) }); perr != nil {
-		return perr
-	}
-	return err
 }
 
 // baseFolder is what ids of files are relative to: the working directory, or the folder above it that holds the home, if

@@ -25,6 +25,7 @@ type place interface {
 // documents brings documents in and takes them out; see api.Documents.
 type documents interface {
 	IngestFiles(ctx context.Context, req ingest.Request) (api.IngestReport, error)
+	Documents(ctx context.Context, req api.DocumentsRequest) (api.DocumentPage, error)
 	Delete(ctx context.Context, corpus string, ids []string) (api.IngestReport, error)
 	Forget(ctx context.Context, corpus string, ids []string) (api.Forgotten, error)
 	DeleteCorpus(ctx context.Context, corpus string) (api.IngestReport, error)

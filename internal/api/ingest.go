@@ -33,6 +33,8 @@ type IngestReport struct {
 	// Errors are the first problems in the order of the input, at most 1,000; ErrorCount counts all.
 	Errors     []InputError `json:"errors"`
 	ErrorCount int          `json:"error_count"`
+	// Warnings are the first of what was done and may not be meant, such as a document that takes the place of one read elsewhere.
+	Warnings []InputError `json:"warnings,omitempty"`
 }
 
 // DocumentCounts counts documents by what became of them. One is failed if any of it was left out: a broken row, a chunk that

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"github.com/aerie-rag/aerie/internal/answer"
 	"github.com/aerie-rag/aerie/internal/retrieve"
@@ -31,6 +32,8 @@ type DocumentsRequest struct {
 	Corpus string
 	// Prefix is what the ids start with.
 	Prefix string
+	// Source, if not empty, is what the documents belong to.
+	Source string
 	// Cursor is NextCursor of the page before; "": from the beginning. Limit bounds the number; 0: none.
 	Cursor string
 	Limit  int
@@ -38,9 +41,20 @@ type DocumentsRequest struct {
 
 // Document is one document of a corpus.
 type Document struct {
-	ID     string `json:"id"`
-	Leaves int    `json:"leaves"`
+	ID      string    `json:"id"`
+	Source  string    `json:"source" doc:"what it belongs to: a name, or the folder or file that was ingested; empty if unknown"`
+	Path    string    `json:"path" doc:"where it was read; empty if unknown"`
+	Leaves  int       `json:"leaves"`
+	Tokens  int       `json:"tokens"`
+	State   string    `json:"state" enum:"built,new" doc:"built: the tree that readers see was built when it was there as it is; new: it has come or changed since, or no tree was built"`
+	Updated time.Time `json:"updated,omitzero" doc:"when it came or last changed"`
 }
+
+// The states of a document.
+const (
+	DocumentBuilt = "built"
+	DocumentNew   = "new"
+)
 
 // Forgotten is the JSON of aerie forget.
 type Forgotten struct {

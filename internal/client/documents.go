@@ -89,6 +89,9 @@ func (c *Client) Documents(ctx context.Context, req api.DocumentsRequest) (api.D
 	if req.Prefix != "" {
 		query.Set("prefix", req.Prefix)
 	}
+	if req.Source != "" {
+		query.Set("source", req.Source)
+	}
 	if req.Cursor != "" {
 		query.Set("cursor", req.Cursor)
 	}

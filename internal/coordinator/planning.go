@@ -44,6 +44,7 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 	r.deps.Observer.Planning(r.of(level))
 	defer func() { r.deps.Observer.Planned(r.of(level), made, clustering) }()
 	r.setDoing(fmt.Sprintf("reading the nodes of level %d", level-1))
+	began := time.Now()
 	var baseline levels.Baseline
 	in, err := func() (*rows, error) {
 		if level > 1 {
@@ -59,7 +60,7 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 		if err != nil {
 			return nil, err
 		}
-		baseline.Changes, baseline.Deletions = record.Changes, record.Deletions
+		baseline.Changes, baseline.Deletions, baseline.At = record.Changes, record.Deletions, began.Unix()
 		return r.leafRows(r.ctx)
 	}()
 	if err != nil {
@@ -73,7 +74,6 @@ func (r *run) planLevel(level int) (levels.Event, error) {
 	if level == 1 {
 		baseline.Leaves = len(in.ids)
 	}
-	began := time.Now()
 	groups, stopped, err := r.cluster(r.ctx, level, from, r.past)
 	clustering = time.Since(began)
 	if err != nil {

@@ -20,6 +20,9 @@ const jsonlName = "jsonl"
 
 // Check reports the first setting that is wrong.
 func (r Reading) Check() error {
+	if err := checkSource(r.Source); err != nil {
+		return err
+	}
 	if _, ok := readers.Named(r.As); r.As != "" && r.As != jsonlName && !ok {
 		return fmt.Errorf("--as is %q; it must be one of %s", r.As, strings.Join(append(readers.Names(), jsonlName), ", "))
 	}

@@ -20,6 +20,11 @@ type Document struct {
 	// space.
 	Text string
 
+	// Of and Path are the source that the document belongs to, and where it was read; "" if unknown.
+	Of, Path string
+	// File is the id of the file that it is a part of, or the document's own.
+	File string
+
 	// Code says that Text is program code.
 	Code bool
 	// Metadata is what a file says about itself; of a row, see Row. Nil if nothing.

@@ -10,7 +10,7 @@ import (
 // Piece is a row as it stands, or the text of a file.
 type Piece struct {
 	Source string
-	File   string // id of the file that a row stands in, "" if there is none
+	File   File // that a row stands in; without an id if there is none
 	Line   int
 	// Row is the line of a row, valid until the next piece; Number counts the rows from 0, broken ones included.
 	Row    []byte
@@ -23,6 +23,9 @@ type Piece struct {
 func Pieces(ctx context.Context, paths []string, opts Options, yield func(Piece) error) error {
 	files, err := find(ctx, paths, opts)
 	if err != nil {
+		return err
+	}
+	if err := opts.identify(files); err != nil {
 		return err
 	}
 	r := reader{ctx: ctx, opts: opts, raw: yield}
@@ -41,9 +44,7 @@ func RowDocument(piece Piece) string {
 	if err != nil {
 		return failed
 	}
-	if doc.Row.ID == "" {
-		r.name(&doc)
-	}
+	r.identify(&doc)
 	return doc.ID
 }
 
@@ -61,7 +62,7 @@ func NewPacker(w io.Writer) *Packer { return &Packer{w: bufio.NewWriterSize(w, 1
 // Piece writes a piece. vector, if not nil, is that of the row, and Vectors was called before.
 func (p *Packer) Piece(piece Piece, vector []float32) error {
 	if piece.Document != nil {
-		d := noteDocument{ID: piece.Document.ID, Source: piece.Source, Text: piece.Document.Text, Metadata: piece.Document.Metadata}
+		d := noteDocument{ID: piece.Document.ID, Source: piece.Source, Text: piece.Document.Text, Of: piece.Document.Of, Path: piece.Document.Path, File: piece.Document.File, Metadata: piece.Document.Metadata}
 		if piece.Document.Code {
 			d.Format = "code"
 		}
@@ -69,7 +70,7 @@ func (p *Packer) Piece(piece Piece, vector []float32) error {
 		return p.err
 	}
 	if piece.Source != p.source || piece.Line != p.line {
-		p.note(note{Source: &noteSource{piece.Source, piece.Line, piece.File}})
+		p.note(note{Source: &noteSource{piece.Source, piece.Line, piece.File.ID, piece.File.Source, piece.File.Path}})
 		p.source, p.line = piece.Source, piece.Line
 	}
 	if vector != nil {

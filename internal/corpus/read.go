@@ -27,6 +27,10 @@ type Options struct {
 	Problem func(Problem)
 	// Skip is told of everything that is left out on purpose, with the reason; nil is allowed.
 	Skip func(source, reason string)
+	// Host, if not empty, is the name of this machine: it stands before the paths of files, which may be those of others elsewhere.
+	Host string
+	// Identify, if not nil, is given the files before they are read, and may give each another id, and another source.
+	Identify func([]*File) error
 	// Reading says how files are read.
 	Reading
 	// Vectors is told by ReadStream that vectors of a width come with the rows, before they do; nil is allowed. Its error ends the
@@ -36,6 +40,9 @@ type Options struct {
 
 // Reading says how files are read. The zero value reads each by its extension, as UTF-8.
 type Reading struct {
+	// Source is the name of the source that all documents belong to, and what their ids begin with; "": each belongs to the folder or
+	// file that was named.
+	Source string
 	// As is the name of the reader that files are read by that have none by their extension, and those that were named; "" for none.
 	As string
 	// Encoding is that of texts that don't say theirs; "" is UTF-8.
@@ -51,8 +58,8 @@ type Reading struct {
 
 // file is one file to read.
 type file struct {
-	path   string // as named or found
-	id     string
+	File
+	path   string         // as named or found
 	lines  bool           // JSONL
 	reader readers.Reader // of any other
 	// within and rel say where a file lies that was found: a folder that was named, and the way down from it, both without links. It
@@ -68,6 +75,9 @@ type file struct {
 // A path that doesn't exist is an error, before anything is read. An error of yield ends Read and is returned as it is.
 func Read(ctx context.Context, paths []string, opts Options, yield func(Document) error) error {
 	files, err := find(ctx, paths, opts)
+	if err == nil {
+		err = opts.identify(files)
+	}
 	if err != nil {
 		return err
 	}
@@ -148,7 +158,7 @@ func find(ctx context.Context, paths []string, opts Options) ([]file, error) {
 	f := finder{opts: opts, seen: map[string]bool{}}
 	for _, path := range paths {
 		if path == "-" {
-			f.take(file{path: path, lines: true}, path)
+			f.take(file{File: File{Name: path, Source: f.opts.Source}, path: path, lines: true}, path)
 			continue
 		}
 		info, err := os.Stat(path)
@@ -158,8 +168,10 @@ func find(ctx context.Context, paths []string, opts Options) ([]file, error) {
 		case err != nil:
 			return nil, fmt.Errorf("corpus: %w", err)
 		case info.IsDir():
+			f.root = path
 			err = walk(ctx, path, opts, f.add)
 		case info.Mode().IsRegular():
+			f.root = ""
 			err = f.add(file{path: path})
 		default:
 			return nil, fmt.Errorf("corpus: %s is neither a file nor a folder; to read from a pipe, name -", path)
@@ -176,6 +188,7 @@ type finder struct {
 	opts  Options
 	files []file
 	seen  map[string]bool
+	root  string // the folder whose files are added, as it was named; "" for a file that was named itself
 }
 
 // add adds a file if there is a reader for it. One that was named and not found in a folder should have one.
@@ -190,20 +203,14 @@ func (f *finder) add(x file) error {
 		f.opts.skip(path, SkipExtension)
 		return nil
 	}
-	id, err := FileID(f.opts.Base, path)
-	if err != nil {
+	if err := f.identify(&x); err != nil {
 		return err
 	}
-	if !utf8.ValidString(id) {
+	if !utf8.ValidString(x.ID) {
 		f.opts.Problem(Problem{Source: strings.ToValidUTF8(path, "\ufffd"), Error: "its name is not UTF-8, and can't be a document id; rename it"})
 		return nil
 	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return fmt.Errorf("corpus: %w", err)
-	}
-	x.id = id
-	f.take(x, abs)
+	f.take(x, x.Path)
 	return nil
 }
 

@@ -57,7 +57,8 @@ type reader struct {
 	parser rowReader
 	vector *brought          // of the next row, if it comes apart from it
 	raw    func(Piece) error // if not nil, takes rows and files as they are
-	within string            // id of the file whose rows are read; "" if there is none
+	within File              // whose rows are read; without an id if there is none
+	sent   File              // the same, as the stream has it that the rows come in; else without an id
 }
 
 func (r *reader) problem(source string, line int, err error, document string) {
@@ -77,7 +78,7 @@ func (r *reader) file(f file) error {
 	}
 	src, err := f.open()
 	if err != nil {
-		r.problem(f.path, 0, errors.New(cause(err)), f.id)
+		r.problem(f.path, 0, errors.New(cause(err)), f.ID)
 		return nil
 	}
 	defer src.Close()
@@ -102,23 +103,23 @@ func (r *reader) whole(f file, src io.Reader) error {
 		if at, ok := errors.AsType[*readers.LineError](err); ok {
 			line = at.Line
 		}
-		r.problem(f.path, line, errors.New(cause(err)), f.id)
+		r.problem(f.path, line, errors.New(cause(err)), f.ID)
 		return nil
 	}
 	for _, note := range out.Notes {
 		r.problem(f.path, 0, errors.New(note), "")
 	}
 	for _, part := range out.Parts {
-		id := f.id
+		id := f.ID
 		if part.Name != "" {
 			id += "#" + part.Name
 		}
-		if err := r.document(Document{Source: f.path, ID: id, Text: part.Text, Code: f.reader.Code, Metadata: metadataOf(part.Metadata)}); err != nil {
+		if err := r.document(Document{Source: f.path, ID: id, Of: f.Source, Path: f.Path, File: f.ID, Text: part.Text, Code: f.reader.Code, Metadata: metadataOf(part.Metadata)}); err != nil {
 			return err
 		}
 	}
 	for i, text := range out.Rows {
-		row, err := json.Marshal(madeRow{ID: fmt.Sprintf("%s#%d", f.id, i+1), Document: f.id, Index: i, Text: strings.ReplaceAll(text, "\x00", "")})
+		row, err := json.Marshal(madeRow{ID: fmt.Sprintf("%s#%d", f.ID, i+1), Document: f.ID, Index: i, Text: strings.ReplaceAll(text, "\x00", "")})
 		if err != nil {
 			return fmt.Errorf("corpus: %w", err)
 		}
@@ -157,7 +158,7 @@ type madeRow struct {
 // made takes a row that stands in a file which isn't JSONL: vectors that are brought along don't count it.
 func (r *reader) made(f file, line int, data []byte) error {
 	number := r.number
-	r.number, r.within = -1, f.id
+	r.number, r.within = -1, f.File
 	err := r.row(f.path, line, data, nil)
 	r.number = number
 	return err
@@ -185,10 +186,10 @@ func readAll(src io.Reader) ([]byte, error) {
 
 // rows reads JSONL.
 func (r *reader) rows(f file, src io.Reader) error {
-	r.within = f.id
+	r.within = f.File
 	in, err := r.decoded(src)
 	if err != nil {
-		r.problem(f.path, 0, err, f.id)
+		r.problem(f.path, 0, err, f.ID)
 		return nil
 	}
 	lines := lineReader{r: in}
@@ -256,12 +257,13 @@ func (r *reader) row(source string, line int, data []byte, broken error) error {
 	r.vector = nil
 	doc, failed, err := r.parser.parse(data)
 	if err != nil {
+		if failed != "" {
+			failed = underSource(r.within.Source, failed, r.within.ID)
+		}
 		r.problem(source, line, err, failed)
 		return nil
 	}
-	if doc.Row.ID == "" {
-		r.name(&doc)
-	}
+	r.identify(&doc)
 	if at, twice := r.ids[doc.Row.ID]; twice {
 		r.problem(source, line, fmt.Errorf("id %q stands already in %s line %d", doc.Row.ID, at.source, at.line), "")
 		return nil
@@ -274,13 +276,26 @@ func (r *reader) row(source string, line int, data []byte, broken error) error {
 	return r.yield(doc)
 }
 
+// identify gives the document of a row its id, and says where it stands.
+func (r *reader) identify(doc *Document) {
+	if doc.Row.ID == "" {
+		r.name(doc)
+	}
+	if r.sent.ID != r.within.ID && r.sent.ID != "" { // the rows say what the file was called where they were read
+		doc.ID = renamed(doc.ID, r.sent.ID, r.within.ID)
+		doc.Row.ID = renamed(doc.Row.ID, r.sent.ID, r.within.ID)
+	}
+	doc.ID = underSource(r.within.Source, doc.ID, r.within.ID)
+	doc.Of, doc.Path = r.within.Source, r.within.Path
+}
+
 // name gives a row that names itself nothing an id: that of what it says, so that it stays the same when others come or go. Rows of a
 // file that name no document either are one document, the file's.
 func (r *reader) name(doc *Document) {
 	sum := sha256.Sum256([]byte(doc.Text))
 	id := hex.EncodeToString(sum[:8])
-	if r.within != "" {
-		id = r.within + "#" + id
+	if r.within.ID != "" {
+		id = r.within.ID + "#" + id
 	}
 	doc.Row.ID = id
 	for n := 2; ; n++ {
@@ -290,7 +305,7 @@ func (r *reader) name(doc *Document) {
 		doc.Row.ID = fmt.Sprintf("%s-%d", id, n)
 	}
 	if doc.ID == "" {
-		doc.ID = cmp.Or(r.within, doc.Row.ID)
+		doc.ID = cmp.Or(r.within.ID, doc.Row.ID)
 	}
 }
 

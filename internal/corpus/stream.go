@@ -39,6 +39,10 @@ type (
 		Source string `json:"source,omitempty"`
 		Text   string `json:"text"`
 		Format string `json:"format,omitempty"`
+		// Of and Path are the source that the document belongs to, and where it was read.
+		Of   string `json:"of,omitempty"`
+		Path string `json:"path,omitempty"`
+		File string `json:"file,omitempty"` // id of the file
 		// Metadata is flat.
 		Metadata tree.Metadata `json:"metadata,omitempty"`
 	}
@@ -46,6 +50,8 @@ type (
 		Name string `json:"name"`
 		Line int    `json:"line"`
 		File string `json:"file,omitempty"` // id of the file
+		Of   string `json:"of,omitempty"`   // the source that its documents belong to
+		Path string `json:"path,omitempty"` // where it was read
 	}
 	noteVectors struct {
 		Of    string `json:"of"`
@@ -178,8 +184,8 @@ func (s *streamReader) note(data []byte) error {
 	case n.Document != nil:
 		return s.document(n.Document)
 	case n.Source != nil:
-		s.source, s.within, s.at, s.named, s.ended = n.Source.Name, n.Source.File, n.Source.Line-1, true, false
-		return nil
+		s.source, s.at, s.named, s.ended = n.Source.Name, n.Source.Line-1, true, false
+		return s.enter(File{Name: n.Source.Name, ID: n.Source.File, Source: n.Source.Of, Path: n.Source.Path})
 	case n.Problem != nil:
 		s.passOver()
 		s.problem(n.Problem.Source, n.Problem.Line, errors.New(n.Problem.Error), n.Problem.Document)
@@ -241,6 +247,23 @@ func parseNote(data []byte) (n note, err error) {
 	return n, d.Decode(&n)
 }
 
+// enter is told in which file the rows that follow stand.
+func (s *streamReader) enter(f File) error {
+	if s.sent == f {
+		return nil // as before, and identified
+	}
+	s.sent, s.within = f, f
+	return s.identify(&s.within)
+}
+
+// identify lets the caller look at a file of which the stream says where it is.
+func (s *streamReader) identify(f *File) error {
+	if s.opts.Identify == nil || f.Path == "" || f.ID == "" {
+		return nil
+	}
+	return s.opts.Identify([]*File{f})
+}
+
 // passOver leaves a note out of the count of lines, if these are those of a file.
 func (s *streamReader) passOver() {
 	if s.named {
@@ -279,7 +302,12 @@ func (s *streamReader) document(n *noteDocument) error {
 		}
 		return refuse(line, "%s", cause(err))
 	}
-	return s.yield(Document{Source: source, ID: n.ID, Text: out.Parts[0].Text, Code: reader.Code, Metadata: n.Metadata})
+	f := File{Name: source, ID: cmp.Or(n.File, n.ID), Source: n.Of, Path: n.Path}
+	part, _ := strings.CutPrefix(n.ID, f.ID)
+	if err := s.identify(&f); err != nil {
+		return err
+	}
+	return s.yield(Document{Source: source, ID: f.ID + part, Of: f.Source, Path: f.Path, File: f.ID, Text: out.Parts[0].Text, Code: reader.Code, Metadata: n.Metadata})
 }
 
 // notFlat returns a key whose value no corpus keeps; "" if there is none.

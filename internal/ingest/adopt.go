@@ -18,6 +18,7 @@ func (t *router) adopt(held map[tree.ID]*tree.Node) error {
 	var homeless []*leaf
 	free := map[string]map[textHash][]*tree.Node{}
 	filter := store.Leaves()
+	was := map[string]string{} // where documents were read before
 	for i := range t.buffer {
 		l := &t.buffer[i]
 		if held[l.node.ID] != nil && l.doc.claim(l.node.ID) {
@@ -36,6 +37,9 @@ func (t *router) adopt(held map[tree.ID]*tree.Node) error {
 	t.free = free
 	if len(filter.Documents) > 0 {
 		err := t.in.store.Each(t.ctx, t.req.Corpus, filter, store.Fields{Text: true, Metadata: true}, func(n *tree.Node) error {
+			if n.Path != "" && n.Died != tree.Deleted {
+				was[n.DocumentID] = n.Path
+			}
 			at := sha256.Sum256([]byte(n.Text))
 			n.Text = "" // as of every other in held
 			free[n.DocumentID][at] = append(free[n.DocumentID][at], n)
@@ -45,6 +49,13 @@ func (t *router) adopt(held map[tree.ID]*tree.Node) error {
 			return fmt.Errorf("ingest: corpus %s: %w", t.req.Corpus, err)
 		}
 	}
+	t.docs.mu.Lock()
+	for _, l := range homeless {
+		if path := was[l.doc.id]; path != "" && path != l.doc.path {
+			l.doc.was = path
+		}
+	}
+	t.docs.mu.Unlock()
 	for _, l := range homeless {
 		list, at := free[l.doc.id], sha256.Sum256([]byte(l.node.Text))
 		var old *tree.Node

@@ -137,7 +137,7 @@ func (t *router) held() (map[tree.ID]*tree.Node, error) {
 	}
 	for i := range t.buffer {
 		l := &t.buffer[i]
-		if old, ok := held[l.node.ID]; ok && !l.given && old.Vector == nil && !sameLeaf(old, &l.node) {
+		if old, ok := held[l.node.ID]; ok && !l.given && old.Vector == nil && (!sameLeaf(old, &l.node) || l.node.Path != old.Path || l.node.Source != old.Source) {
 			changed = append(changed, l.node.ID)
 		}
 	}
@@ -160,12 +160,19 @@ func (t *router) settleLeaf(l *leaf, old *tree.Node, held bool) bool {
 	write := !held
 	if held {
 		l.again = !sameLeaf(old, &l.node) || l.given && !sameVector(old.Vector, l.node.Vector)
+		if l.node.Path == "" && l.node.Source == "" { // it doesn't say where it comes from
+			l.node.Source, l.node.Path = old.Source, old.Path
+		}
+		l.quiet = !l.again && (old.Source != l.node.Source || old.Path != l.node.Path)
+		if l.quiet {
+			l.again, l.node.Updated = true, old.Updated
+		}
 		if l.again && !l.given {
 			l.node.Vector = old.Vector
 		}
 		write = l.again
 	}
-	if !held || l.again && l.given {
+	if !held || l.again && l.given && !l.quiet {
 		var given []float32
 		if l.given {
 			given = l.node.Vector
@@ -178,6 +185,9 @@ func (t *router) settleLeaf(l *leaf, old *tree.Node, held bool) bool {
 	defer t.docs.mu.Unlock()
 	doc := l.doc
 	doc.ids = append(doc.ids, l.node.ID)
+	if held && old.Path != "" && old.Path != l.node.Path {
+		doc.was = old.Path
+	}
 	switch {
 	case held && old.Died == tree.Deleted:
 		doc.added++

@@ -12,7 +12,9 @@ import (
 type document struct {
 	id     string
 	source string
-	line   int  // of its first row
+	line   int    // of its first row
+	of     string // the source that it belongs to, and path where it was read; "" if unknown
+	path   string
 	file   bool // cut from a text, as a whole; else its rows may be anywhere in the input
 
 	// claimed are the ids that leaves of it have; the router alone knows them.
@@ -26,6 +28,7 @@ type document struct {
 	old     int       // leaves of it that the store held before and that stay
 	added   int       // leaves written or revived
 	touched int       // leaves whose metadata or vector was written anew
+	was     string    // where a leaf of it was read before, if that was somewhere else
 	lost    int       // leaves that could not be embedded or written
 	cause   error     // of the first one lost
 	failed  bool      // something of it was left out
@@ -39,6 +42,7 @@ type leaf struct {
 	node   tree.Node // Vector is set when it is given or embedded
 	given  bool      // the vector is ready-made
 	again  bool      // the store holds it, with other metadata or another vector
+	quiet  bool      // again, and nothing of it differs but where it was read
 }
 
 // index keeps the documents of an ingest by id.
@@ -60,7 +64,7 @@ func (x *index) begin(d corpus.Document) (*document, error) {
 	if other, ok := x.docs[d.ID]; ok {
 		return nil, fmt.Errorf("document id %q is that of %s already", d.ID, other.place())
 	}
-	doc := &document{id: d.ID, source: d.Source, file: true}
+	doc := &document{id: d.ID, source: d.Source, of: d.Of, path: d.Path, file: true}
 	x.docs[d.ID] = doc
 	return doc, nil
 }
@@ -71,7 +75,7 @@ func (x *index) row(d corpus.Document) (*document, int, error) {
 	defer x.mu.Unlock()
 	doc, ok := x.docs[d.ID]
 	if !ok {
-		doc = &document{id: d.ID, source: d.Source, line: d.Line}
+		doc = &document{id: d.ID, source: d.Source, line: d.Line, of: d.Of, path: d.Path}
 		x.docs[d.ID] = doc
 	}
 	if doc.file {
@@ -96,7 +100,7 @@ func (x *index) touch(d corpus.Document) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if _, ok := x.docs[d.ID]; !ok {
-		x.docs[d.ID] = &document{id: d.ID, source: d.Source, line: d.Line}
+		x.docs[d.ID] = &document{id: d.ID, source: d.Source, line: d.Line, of: d.Of, path: d.Path}
 	}
 }
 

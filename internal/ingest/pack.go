@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/aerie-rag/aerie/internal/corpus"
 )
@@ -12,16 +13,13 @@ import (
 type Packed struct {
 	Documents int // files
 	Rows      int
-	seen      map[string]bool
+	files     *inventory
 }
-
-// Seen reports whether a document of this id was among the input. It is known only if the request prunes.
-func (p *Packed) Seen(id string) bool { return p.seen[id] }
 
 // Pack reads what a request names, and writes it as a stream for an ingest elsewhere (Request.Stream), which then reports what an
 // ingest here would. base is that of [Config]. progress, if not nil, is told now and then how far it is; it must be fast.
 func Pack(ctx context.Context, req Request, base string, w io.Writer, progress func(*Packed)) (*Packed, error) {
-	out := &Packed{seen: map[string]bool{}}
+	out := &Packed{files: newInventory(hostName())}
 	r := &run{in: &Ingester{cfg: Config{Base: base}}, req: req, report: newTally(req.Corpus)}
 	if req.Stdin != nil {
 		r.stdin = &interruptible{ctx: ctx, src: req.Stdin}
@@ -34,7 +32,17 @@ func Pack(ctx context.Context, req Request, base string, w io.Writer, progress f
 	if r.vectors != nil {
 		p.Vectors(req.Vectors, r.vectors.Width())
 	}
-	opts := corpus.Options{Base: base, Stdin: r.stdin, Problem: p.Problem, Skip: p.Skip, Reading: req.Reading}
+	opts := corpus.Options{Base: base, Host: out.files.host, Stdin: r.stdin, Skip: p.Skip, Reading: req.Reading}
+	opts.Problem = func(x corpus.Problem) {
+		out.files.broken[x.Source] = true
+		p.Problem(x)
+	}
+	opts.Identify = func(files []*corpus.File) error {
+		for _, f := range files {
+			out.files.add(f)
+		}
+		return nil
+	}
 	err := corpus.Pieces(ctx, req.Paths, opts, func(piece corpus.Piece) error {
 		if progress != nil {
 			progress(out)
@@ -51,12 +59,12 @@ func Pack(ctx context.Context, req Request, base string, w io.Writer, progress f
 func (r *run) pack(p *corpus.Packer, piece corpus.Piece, out *Packed) error {
 	if piece.Document != nil {
 		out.Documents++
-		out.seen[piece.Document.ID] = true
+		out.files.saw(piece.Document.ID, piece.Document.Path)
 		return p.Piece(piece, nil)
 	}
 	out.Rows++
 	if r.req.Prune {
-		out.seen[corpus.RowDocument(piece)] = true
+		out.files.saw(corpus.RowDocument(piece), piece.File.Path)
 	}
 	if r.vectors == nil || piece.Number < 0 {
 		return p.Piece(piece, nil)
@@ -65,4 +73,13 @@ func (r *run) pack(p *corpus.Packer, piece corpus.Piece, out *Packed) error {
 		return fmt.Errorf("ingest: the input has grown while it was read: %s holds only %d vectors", r.req.Vectors, r.vectors.Len())
 	}
 	return p.Piece(piece, r.vectors.Row(nil, piece.Number))
+}
+
+// hostName is the name of this machine, which tells its files from those of others elsewhere.
+func hostName() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return "localhost"
+	}
+	return name
 }

@@ -152,16 +152,16 @@ func (r *run) cut(doc *document, d corpus.Document) []leaf {
 	leaves := make([]leaf, len(chunks))
 	for i, c := range chunks {
 		// A leaf must not keep the text of its whole document in memory.
-		leaves[i] = leaf{doc: doc, source: doc.source, node: r.node(doc.id, i, strings.Clone(c.Text), c.Tokens)}
+		leaves[i] = leaf{doc: doc, source: doc.source, node: r.node(doc, i, strings.Clone(c.Text), c.Tokens)}
 		leaves[i].node.Metadata = d.Metadata
 	}
 	return leaves
 }
 
-func (r *run) node(document string, index int, text string, tokens int) tree.Node {
+func (r *run) node(doc *document, index int, text string, tokens int) tree.Node {
 	return tree.Node{
-		ID: tree.LeafID(r.req.Corpus, document, index, text), DocumentID: document, ChunkIndex: index,
-		Text: text, Tokens: tokens, NLeaves: 1, Died: tree.Alive,
+		ID: tree.LeafID(r.req.Corpus, doc.id, index, text), DocumentID: doc.id, ChunkIndex: index,
+		Text: text, Tokens: tokens, NLeaves: 1, Died: tree.Alive, Source: doc.of, Path: doc.path,
 	}
 }
 
@@ -182,7 +182,7 @@ func (r *run) row(d corpus.Document) (leaf, bool) {
 		r.refuse(corpus.Problem{Source: d.Source, Line: d.Line, Error: err.Error()})
 		return leaf{}, false
 	}
-	n := r.node(d.ID, at, d.Text, r.in.counter.Count(d.Text))
+	n := r.node(doc, at, d.Text, r.in.counter.Count(d.Text))
 	n.Metadata, n.Vector = d.Row.Metadata, vector
 	return leaf{doc: doc, source: d.Source, line: d.Line, node: n, given: vector != nil}, true
 }

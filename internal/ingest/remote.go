@@ -25,13 +25,23 @@ func (r Remote) Ingest(ctx context.Context, req Request) (api.IngestReport, erro
 	if err != nil || !req.Prune {
 		return report, err
 	}
-	gone, err := Gone(r.Base, req.Paths, packed.Seen, func(prefix string, fn func(string) error) error {
-		return r.eachDocument(ctx, req.Corpus, prefix, fn)
-	})
-	if err != nil || len(gone) == 0 {
+	for _, e := range report.Errors { // rows are looked at there
+		packed.files.broken[e.Source] = true
+	}
+	if report.ErrorCount > len(report.Errors) {
+		return report, errors.New("ingest: the input has too many faults to tell what is gone; mend some and prune again")
+	}
+	p, err := newPruner(r.Base, req, packed.files)
+	if err == nil {
+		err = r.eachDocument(ctx, req.Corpus, p.look)
+	}
+	if err != nil {
 		return report, err
 	}
-	for part := range slices.Chunk(gone, deleteAtOnce) {
+	for _, source := range p.left {
+		report.Warnings = append(report.Warnings, api.InputError{Source: source, Error: sourceLeft})
+	}
+	for part := range slices.Chunk(p.gone, deleteAtOnce) {
 		pruned, err := r.To.Delete(ctx, req.Corpus, part)
 		report.Documents.Removed += pruned.Documents.Removed
 		report.Leaves.Removed += pruned.Leaves.Removed
@@ -77,18 +87,16 @@ func (r Remote) stream(ctx context.Context, req Request) (api.IngestReport, *Pac
 // errAnswered ends the packing of what nobody reads any more.
 var errAnswered = errors.New("the other side has answered")
 
-// eachDocument calls fn with the id of every document there that starts with a prefix.
-func (r Remote) eachDocument(ctx context.Context, corpus, prefix string, fn func(string) error) error {
-	req := api.DocumentsRequest{Corpus: corpus, Prefix: prefix, Limit: 100_000}
+// eachDocument calls fn with every document there.
+func (r Remote) eachDocument(ctx context.Context, corpus string, fn func(known)) error {
+	req := api.DocumentsRequest{Corpus: corpus, Limit: 100_000}
 	for {
 		page, err := r.To.Documents(ctx, req)
 		if err != nil {
 			return fmt.Errorf("listing the documents of %s: %w", corpus, err)
 		}
 		for _, d := range page.Documents {
-			if err := fn(d.ID); err != nil {
-				return err
-			}
+			fn(known{d.ID, d.Source, d.Path})
 		}
 		if page.NextCursor == "" {
 			return nil

@@ -4,15 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/api"
-	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -152,77 +147,4 @@ func (in *Ingester) DeleteAll(ctx context.Context, name string) (api.IngestRepor
 		return t.finished(), fmt.Errorf("ingest: corpus %s: %w", name, err)
 	}
 	return t.finished(), nil
-}
-
-// prune removes the documents under the folders of the request whose files are gone.
-func (r *run) prune(ctx context.Context) error {
-	list := func(prefix string, fn func(id string) error) error {
-		err := r.in.store.Documents(ctx, r.req.Corpus, prefix, func(d store.Document) error { return fn(d.ID) })
-		if err != nil {
-			return fmt.Errorf("ingest: corpus %s: %w", r.req.Corpus, err)
-		}
-		return nil
-	}
-	seen := func(id string) bool { _, ok := r.docs.docs[id]; return ok }
-	gone, err := Gone(r.in.cfg.Base, r.req.Paths, seen, list)
-	if err != nil {
-		return err
-	}
-	for _, id := range gone {
-		n, err := r.in.deleteOne(ctx, r.req.Corpus, id)
-		if err != nil {
-			return err
-		}
-		r.report.Documents.Removed++
-		r.report.Leaves.Removed += n
-	}
-	return nil
-}
-
-// Gone returns, ascending, the ids of documents under the folders among paths whose files aren't there any more. base is that of
-// [Config]; seen reports whether an id was among the input just now, and list calls fn with the ids in the corpus that start with a
-// prefix.
-func Gone(base string, paths []string, seen func(id string) bool, list func(prefix string, fn func(id string) error) error) ([]string, error) {
-	var gone []string
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if path == "-" || err != nil || !info.IsDir() {
-			continue
-		}
-		folder, err := corpus.FileID(base, path)
-		if err != nil {
-			return nil, err
-		}
-		prefix := strings.TrimSuffix(folder, "/") + "/"
-		if folder == "." {
-			prefix = ""
-		}
-		err = list(prefix, func(id string) error {
-			outside := prefix == "" && filepath.IsAbs(filepath.FromSlash(id))
-			if !seen(id) && !outside && vanished(base, id) {
-				gone = append(gone, id)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	slices.Sort(gone)
-	return slices.Compact(gone), nil
-}
-
-// vanished reports whether a document was read from a file that isn't there any more. Ids that no file can have, such as those
-// of rows, are never taken for one.
-func vanished(base, id string) bool {
-	if !corpus.IsFileID(id) {
-		return false
-	}
-	name, _, _ := strings.Cut(id, "#") // a part of a file is there as long as the file is
-	path := filepath.FromSlash(name)
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(base, path)
-	}
-	_, err := os.Stat(path)
-	return errors.Is(err, fs.ErrNotExist)
 }

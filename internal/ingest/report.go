@@ -45,6 +45,15 @@ func (t *tally) skip(source, reason string) {
 	}
 }
 
+// warn adds something that a person may not expect.
+func (t *tally) warn(source, text string) {
+	t.Lock()
+	defer t.Unlock()
+	if len(t.Warnings) < mostErrors {
+		t.Warnings = append(t.Warnings, api.InputError{Source: source, Error: text})
+	}
+}
+
 // finished returns the report with its problems in order.
 func (t *tally) finished() api.IngestReport {
 	t.Lock()

@@ -25,6 +25,8 @@ type run struct {
 	pin    pin
 	report *tally
 	docs   index
+	ctx    context.Context // of the one call of Ingest that it lives for
+	files  *inventory
 	fresh  bool // the corpus held no leaf when the ingest began, so there is nothing to compare with
 
 	vectors *npy.File // nil if the request names none
@@ -40,7 +42,7 @@ type run struct {
 
 // start checks the request as a whole, before anything is written. The run it returns is never nil.
 func (in *Ingester) start(ctx context.Context, req Request) (*run, error) {
-	r := &run{in: in, req: req, report: newTally(req.Corpus)}
+	r := &run{in: in, req: req, ctx: ctx, files: newInventory(""), report: newTally(req.Corpus)}
 	if req.Stdin != nil {
 		r.stdin = &interruptible{ctx: ctx, src: req.Stdin}
 	}
@@ -132,12 +134,13 @@ func (r *run) close() {
 
 func (r *run) readOptions() corpus.Options {
 	return corpus.Options{
-		Base:    r.in.cfg.Base,
-		Stdin:   r.stdin,
-		Problem: r.refuse,
-		Skip:    r.report.skip,
-		Vectors: r.checkWidth,
-		Reading: r.req.Reading,
+		Base:     r.in.cfg.Base,
+		Stdin:    r.stdin,
+		Problem:  r.refuse,
+		Skip:     r.report.skip,
+		Vectors:  r.checkWidth,
+		Reading:  r.req.Reading,
+		Identify: r.identify,
 	}
 }
 
@@ -145,6 +148,9 @@ func (r *run) readOptions() corpus.Options {
 func (r *run) refuse(p corpus.Problem) {
 	r.report.problem(p)
 	r.docs.fail(p)
+	r.docs.mu.Lock()
+	r.files.broken[p.Source] = true
+	r.docs.mu.Unlock()
 }
 
 // stream runs the stages until the input is read and every leaf written or given up.

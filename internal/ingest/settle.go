@@ -71,6 +71,7 @@ func (r *run) settleDocuments(ctx context.Context, docs []*document) error {
 	for _, doc := range docs {
 		r.reportLost(doc)
 	}
+	r.moved(docs)
 	r.settled.Add(int64(len(docs)))
 	r.progress()
 	return nil

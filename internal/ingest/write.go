@@ -109,7 +109,10 @@ func (w *writer) put(leaves []leaf) {
 	grown := 0
 	for i, l := range leaves {
 		nodes[i] = l.node
-		if !l.again || l.given {
+		if !l.quiet {
+			nodes[i].Updated = time.Now().Unix()
+		}
+		if !l.again || l.given && !l.quiet {
 			grown++
 		}
 	}
@@ -136,9 +139,11 @@ func (w *writer) put(leaves []leaf) {
 		}
 		w.docs.mu.Lock()
 		l.doc.waiting--
-		if l.again {
+		switch {
+		case l.quiet:
+		case l.again:
 			l.doc.touched++
-		} else {
+		default:
 			l.doc.added++
 		}
 		w.docs.mu.Unlock()

@@ -135,6 +135,8 @@ type Baseline struct {
 	Changes int64 `json:"changes"`
 	// Deletions are those of the corpus.
 	Deletions int64 `json:"deletions,omitempty"`
+	// At is when that was, in seconds since 1970; 0 in the record of an older aerie.
+	At int64 `json:"at,omitempty"`
 }
 
 // Settings are those that a published tree was built with, kept with it.

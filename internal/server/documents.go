@@ -36,6 +36,7 @@ type documentsInput struct {
 	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100000" default:"1000" doc:"most documents of a page"`
 	Prefix string `query:"prefix" doc:"what ids start with"`
+	Source string `query:"source" doc:"what the documents belong to: a name, or the folder or file that was ingested"`
 }
 
 type documentInput struct {
@@ -122,7 +123,7 @@ func (s *Server) ingest(ctx context.Context, in *ingestInput) (*reply[api.Ingest
 }
 
 func (s *Server) listDocuments(ctx context.Context, in *documentsInput) (*reply[api.DocumentPage], error) {
-	page, err := s.service.Documents(ctx, api.DocumentsRequest{Corpus: in.Corpus, Prefix: in.Prefix, Cursor: in.Cursor, Limit: in.Limit})
+	page, err := s.service.Documents(ctx, api.DocumentsRequest{Corpus: in.Corpus, Prefix: in.Prefix, Source: in.Source, Cursor: in.Cursor, Limit: in.Limit})
 	return &reply[api.DocumentPage]{Status: http.StatusOK, Body: page}, err
 }
 

@@ -248,22 +248,35 @@ func (s *Service) Documents(ctx context.Context, req api.DocumentsRequest) (api.
 	if err := readCursor(req.Cursor, &after); err != nil {
 		return page, err
 	}
-	if _, err := s.Record(ctx, req.Corpus); err != nil {
+	record, err := s.Record(ctx, req.Corpus)
+	if err != nil {
 		return page, err
 	}
-	err := s.deps.Store.Documents(ctx, req.Corpus, req.Prefix, func(d store.Document) error {
+	err = s.deps.Store.Documents(ctx, req.Corpus, req.Prefix, func(d store.Document) error {
 		switch {
-		case d.ID <= after.ID && req.Cursor != "":
+		case d.ID <= after.ID && req.Cursor != "", req.Source != "" && d.Source != req.Source:
 			return nil
 		case req.Limit > 0 && len(page.Documents) == req.Limit:
 			page.NextCursor = cursor(afterDocument{page.Documents[req.Limit-1].ID})
 			return errEnough
 		}
-		page.Documents = append(page.Documents, api.Document{ID: d.ID, Leaves: d.Leaves})
+		page.Documents = append(page.Documents, documentOf(d, record))
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return page, fmt.Errorf("corpus %s: %w", req.Corpus, err)
 	}
 	return page, nil
+}
+
+// documentOf describes a document.
+func documentOf(d store.Document, record *levels.Corpus) api.Document {
+	out := api.Document{ID: d.ID, Source: d.Source, Path: d.Path, Leaves: d.Leaves, Tokens: d.Tokens, State: api.DocumentNew}
+	if d.Updated > 0 {
+		out.Updated = time.Unix(d.Updated, 0).UTC()
+	}
+	if b := record.Baseline; b != nil && (b.Changes == record.Changes || d.Updated < b.At) {
+		out.State = api.DocumentBuilt
+	}
+	return out
 }
