@@ -119,8 +119,8 @@ func (s *session) places(c *collection, segments []keywordSegment, words []strin
 			return err
 		}
 		places[word][segment] = segments[segment].first
-		if page.Valid {
-			places[word][segment] = page.Int64 >> 1 // the lowest bit tells of an index of the doclist
+		if page.Valid { // the lowest bit tells of an index of the doclist; while a segment is merged into another, its first pages go
+			places[word][segment] = max(segments[segment].first, page.Int64>>1)
 		}
 		return nil
 	})

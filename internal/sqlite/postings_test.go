@@ -254,3 +254,58 @@ func FuzzPostings(f *testing.F) {
 		parseStructure(a)
 	})
 }
+
+// TestC12SegmentsBeingMerged: FTS5 merges segments by and by, and takes away the first pages of those that it is at. Every word is found
+// all the while.
+func TestC12SegmentsBeingMerged(t *testing.T) {
+	db := open(t, t.TempDir(), Config{})
+	st, merged := db.Store(), 0
+	words := func(i int) string {
+		var b strings.Builder
+		for j := range 60 {
+			fmt.Fprintf(&b, "common w%d v%d ", (i*61+j*j)%4001, (i*13+j)%977)
+		}
+		return b.String()
+	}
+	want := map[string]int{}
+	for batch := range 24 {
+		var nodes []tree.Node
+		for i := range 64 {
+			n := batch*64 + i
+			held := map[string]bool{}
+			for w := range strings.FieldsSeq(words(n)) {
+				held[w] = true
+			}
+			for w := range held {
+				want[w]++
+			}
+			nodes = append(nodes, tree.Node{ID: tree.LeafID("c", "d", n, ""), DocumentID: "d", ChunkIndex: n, Text: words(n), NLeaves: 1, Died: tree.Alive, Vector: []float32{1, 0}})
+		}
+		if err := st.Put(t.Context(), "c", nodes); err != nil {
+			t.Fatal(err)
+		}
+		err := db.read(t.Context(), func(s *session) error {
+			c, err := s.collection("c")
+			if err != nil {
+				return err
+			}
+			segments, err := s.keywordSegments(c)
+			if slices.ContainsFunc(segments, func(seg keywordSegment) bool { return seg.first > 1 }) {
+				merged++
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"common", "w0", "w2000", "w4000", "v0", "v500", "v976"} {
+			hits, err := st.Keyword(t.Context(), "c", store.Query{Text: word, Limit: 5000, Filter: store.AnyLevel()})
+			if err != nil || len(hits) != want[word] {
+				t.Fatalf("batch %d, %s: %d hits, want %d: %v", batch, word, len(hits), want[word], err)
+			}
+		}
+	}
+	if merged == 0 {
+		t.Error("no segment was being merged at any time: the test shows nothing")
+	}
+}
