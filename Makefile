@@ -73,6 +73,10 @@ bench-stack: need-go need-redis build ## what queue and store cost on real serve
 	@$(GO) run ./cmd/internal/fleetbench
 	$(GO) test -tags stack -run '^$$' -bench . -benchtime 3x ./internal/weaviate
 
+.PHONY: bench-scale
+bench-scale: need-go need-redis build ## what a status and a page of documents take at LEAVES=n leaves, 1,000,000 unless said, on a fleet and in a home
+	LEAVES=$(or $(LEAVES),1000000) $(GO) test -tags stack,scale -run AtScale -timeout 3h -v ./cmd/internal/fleettest
+
 .PHONY: need-redis
 need-redis:
 	@command -v redis-server >/dev/null || { \

@@ -42,10 +42,12 @@ func ReadStatus(ctx context.Context, deps StatusDeps, corpus string, rule levels
 	if s.Leaves, err = deps.Store.Count(ctx, corpus, store.Leaves().VisibleAt(record.Generation)); err != nil {
 		return api.CorpusStatus{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
 	}
-	if s.Summaries, err = deps.Store.Count(ctx, corpus, store.Summaries().VisibleAt(record.Generation)); err != nil {
-		return api.CorpusStatus{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+	if s.Summaries = record.Summaries; s.Summaries == 0 { // of an older aerie, or none
+		if s.Summaries, err = deps.Store.Count(ctx, corpus, store.Summaries().VisibleAt(record.Generation)); err != nil {
+			return api.CorpusStatus{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
+		}
 	}
-	if err := deps.Store.Documents(ctx, corpus, "", func(store.Document) error { s.Documents++; return nil }); err != nil {
+	if s.Documents, err = deps.Store.CountDocuments(ctx, corpus); err != nil {
 		return api.CorpusStatus{}, fmt.Errorf("coordinator: corpus %s: %w", corpus, err)
 	}
 	if record.Baseline != nil {

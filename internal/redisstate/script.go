@@ -14,7 +14,7 @@ type scripts struct {
 	open, mark, count, positions, clear   *redis.Script
 	acquire, renew, release, save, holder *redis.Script
 	check                                 *redis.Script
-	update                                *redis.Script
+	update, complete                      *redis.Script
 	take, give                            *redis.Script
 	reserve, settle, resume               *redis.Script
 }
@@ -31,8 +31,8 @@ func loadScripts() scripts {
 		open: load("open"), mark: load("mark"), count: load("count"), positions: load("positions"), clear: load("clear"),
 		acquire: load("acquire"), renew: load("renew"), release: load("release"), save: load("save"), holder: load("holder"),
 		check:  load("check"),
-		update: load("update"),
-		take:   load("take"), give: load("give"),
+		update: load("update"), complete: load("complete"),
+		take: load("take"), give: load("give"),
 		reserve: load("reserve"), settle: load("settle"), resume: load("resume"),
 	}
 }

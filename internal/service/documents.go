@@ -238,9 +238,6 @@ func (s *Service) DeleteCorpus(ctx context.Context, corpus string) (report api.I
 	return report, t.outcome(err)
 }
 
-// errEnough ends a listing.
-var errEnough = errors.New("enough")
-
 // Documents lists documents by id.
 func (s *Service) Documents(ctx context.Context, req api.DocumentsRequest) (api.DocumentPage, error) {
 	page := api.DocumentPage{Corpus: req.Corpus, Documents: []api.Document{}}
@@ -252,21 +249,44 @@ func (s *Service) Documents(ctx context.Context, req api.DocumentsRequest) (api.
 	if err != nil {
 		return page, err
 	}
-	err = s.deps.Store.Documents(ctx, req.Corpus, req.Prefix, func(d store.Document) error {
-		switch {
-		case d.ID <= after.ID && req.Cursor != "", req.Source != "" && d.Source != req.Source:
+	if req.Limit <= 0 {
+		err = s.deps.Store.Documents(ctx, req.Corpus, req.Prefix, func(d store.Document) error {
+			if (d.ID > after.ID || req.Cursor == "") && (req.Source == "" || d.Source == req.Source) {
+				page.Documents = append(page.Documents, documentOf(d, record))
+			}
 			return nil
-		case req.Limit > 0 && len(page.Documents) == req.Limit:
-			page.NextCursor = cursor(afterDocument{page.Documents[req.Limit-1].ID})
-			return errEnough
-		}
-		page.Documents = append(page.Documents, documentOf(d, record))
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
+		})
+	} else {
+		err = s.page(ctx, req, after.ID, record, &page)
+	}
+	if err != nil {
 		return page, fmt.Errorf("corpus %s: %w", req.Corpus, err)
 	}
 	return page, nil
+}
+
+// page fills a page of documents without a look at all the others.
+func (s *Service) page(ctx context.Context, req api.DocumentsRequest, after string, record *levels.Corpus, page *api.DocumentPage) error {
+	for {
+		some, err := s.deps.Store.DocumentsAfter(ctx, req.Corpus, req.Prefix, after, req.Limit+1)
+		if err != nil {
+			return err
+		}
+		for _, d := range some {
+			switch {
+			case req.Source != "" && d.Source != req.Source:
+				continue
+			case len(page.Documents) == req.Limit:
+				page.NextCursor = cursor(afterDocument{page.Documents[req.Limit-1].ID})
+				return nil
+			}
+			page.Documents = append(page.Documents, documentOf(d, record))
+		}
+		if len(some) <= req.Limit {
+			return nil
+		}
+		after = some[len(some)-1].ID
+	}
 }
 
 // documentOf describes a document.

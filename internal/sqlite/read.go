@@ -158,6 +158,54 @@ func (st *Store) Documents(ctx context.Context, corpus, prefix string, fn func(s
 	return nil
 }
 
+// DocumentsAfter implements [store.Store].
+func (st *Store) DocumentsAfter(ctx context.Context, corpus, prefix, after string, limit int) ([]store.Document, error) {
+	var page []store.Document
+	err := st.db.read(ctx, func(s *session) error {
+		c, err := s.collection(corpus)
+		if err != nil || c == nil {
+			return err
+		}
+		return s.rows(`SELECT d.name, count(*), sum(n.tokens), max(n.updated), d.source, d.path
+			FROM documents d CROSS JOIN nodes n ON n.corpus = d.corpus AND n.level = 0 AND n.document = d.id AND n.died <> ?
+			WHERE d.corpus = ? AND d.name >= ? AND d.name > ? GROUP BY d.name ORDER BY d.name LIMIT ?`,
+			[]any{tree.Deleted, c.id, prefix, after, limit},
+			func(scan func(...any) error) error {
+				var d store.Document
+				if err := scan(&d.ID, &d.Leaves, &d.Tokens, &d.Updated, &d.Source, &d.Path); err != nil {
+					return err
+				}
+				if !strings.HasPrefix(d.ID, prefix) {
+					return errEnough
+				}
+				page = append(page, d)
+				return nil
+			})
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, fmt.Errorf("sqlite: corpus %s: documents: %w", corpus, err)
+	}
+	return page, nil
+}
+
+// CountDocuments implements [store.Store].
+func (st *Store) CountDocuments(ctx context.Context, corpus string) (int, error) {
+	n := 0
+	err := st.db.read(ctx, func(s *session) error {
+		c, err := s.collection(corpus)
+		if err != nil || c == nil {
+			return err
+		}
+		_, err = s.row(`SELECT count(*) FROM documents d WHERE d.corpus = ? AND EXISTS (
+			SELECT 1 FROM nodes n WHERE n.corpus = d.corpus AND n.level = 0 AND n.document = d.id AND n.died <> ?)`, []any{c.id, tree.Deleted}, &n)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("sqlite: corpus %s: count documents: %w", corpus, err)
+	}
+	return n, nil
+}
+
 // errEnough ends a loop over rows.
 var errEnough = errors.New("enough rows")
 

@@ -89,6 +89,14 @@ func (a *alternating) Documents(ctx context.Context, corpus, prefix string, fn f
 	return a.turn().Documents(ctx, corpus, prefix, fn)
 }
 
+func (a *alternating) DocumentsAfter(ctx context.Context, corpus, prefix, after string, limit int) ([]store.Document, error) {
+	return a.turn().DocumentsAfter(ctx, corpus, prefix, after, limit)
+}
+
+func (a *alternating) CountDocuments(ctx context.Context, corpus string) (int, error) {
+	return a.turn().CountDocuments(ctx, corpus)
+}
+
 func (a *alternating) MetadataKeys(ctx context.Context, corpus string) ([]string, error) {
 	return a.turn().MetadataKeys(ctx, corpus)
 }

@@ -163,6 +163,13 @@ type Store interface {
 	// keeps the ids that start with it.
 	Documents(ctx context.Context, corpus, prefix string, fn func(Document) error) error
 
+	// DocumentsAfter returns the first documents of [Store.Documents] whose ids are greater than after, limit at most. Unlike Documents
+	// it doesn't read all of a large corpus for a page.
+	DocumentsAfter(ctx context.Context, corpus, prefix, after string, limit int) ([]Document, error)
+
+	// CountDocuments returns how many documents there are.
+	CountDocuments(ctx context.Context, corpus string) (int, error)
+
 	// MetadataKeys returns the keys that the metadata of the corpus's leaves has or has had, sorted.
 	MetadataKeys(ctx context.Context, corpus string) ([]string, error)
 

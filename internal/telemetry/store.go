@@ -69,6 +69,16 @@ func (s *watchedStore) Documents(ctx context.Context, corpus, prefix string, fn 
 	return err
 }
 
+func (s *watchedStore) DocumentsAfter(ctx context.Context, corpus, prefix, after string, limit int) (page []store.Document, err error) {
+	defer s.timed(&err)()
+	return s.Store.DocumentsAfter(ctx, corpus, prefix, after, limit)
+}
+
+func (s *watchedStore) CountDocuments(ctx context.Context, corpus string) (n int, err error) {
+	defer s.timed(&err)()
+	return s.Store.CountDocuments(ctx, corpus)
+}
+
 func (s *watchedStore) MetadataKeys(ctx context.Context, corpus string) (keys []string, err error) {
 	defer s.timed(&err)()
 	return s.Store.MetadataKeys(ctx, corpus)

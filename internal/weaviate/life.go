@@ -139,6 +139,18 @@ func (s *Store) batchDelete(ctx context.Context, c *collection, filter *pb.Filte
 	return reply, err
 }
 
+// DocumentsAfter implements [store.Store]. The server keeps no order of documents, so all are read: [store.Listed] spares that.
+func (s *Store) DocumentsAfter(ctx context.Context, corpus, prefix, after string, limit int) ([]store.Document, error) {
+	return store.PageOf(ctx, s, corpus, prefix, after, limit)
+}
+
+// CountDocuments implements [store.Store], by reading all: [store.Listed] spares that.
+func (s *Store) CountDocuments(ctx context.Context, corpus string) (int, error) {
+	n := 0
+	err := s.Documents(ctx, corpus, "", func(store.Document) error { n++; return nil })
+	return n, err
+}
+
 // Documents implements [store.Store].
 func (s *Store) Documents(ctx context.Context, corpus, prefix string, fn func(store.Document) error) error {
 	if err := ctx.Err(); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/redisstate"
 	"github.com/aerie-rag/aerie/internal/service"
+	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
 	"github.com/aerie-rag/aerie/internal/weaviate"
 )
@@ -123,6 +124,7 @@ func (p *Places) read(ctx context.Context) error {
 	p.Checks = []Check{{"nats", p.conn.Check}, {"weaviate", nodes.Check}}
 	switch {
 	case stateErr == nil:
+		p.Store = store.Listed(nodes, state.Roster())
 		p.Checks = append(p.Checks, Check{"redis", state.Check})
 		p.Builds, p.Barrier, p.Members = coordinator.MirroredBuilds{Builds: state.Builds(), Plans: p.Plans()}, state.Barrier(), state.Members()
 		p.Reading = &coordinator.ReadingCorpora{Corpora: state.Corpora(), Plans: p.Plans()}

@@ -141,7 +141,7 @@ func (p *Places) connect(ctx context.Context) error {
 		return unreachable("Weaviate", "store.url", p.cfg.Store.URL, err)
 	}
 	p.close = append(p.close, nodes.Close)
-	p.Store = nodes
+	p.Store = store.Listed(nodes, state.Roster())
 	p.Corpora = coordinator.MirroredCorpora{Corpora: state.Corpora(), Plans: p.Plans()}
 	p.Reading = &coordinator.ReadingCorpora{Corpora: state.Corpora(), Plans: p.Plans()}
 	p.Builds = coordinator.MirroredBuilds{Builds: state.Builds(), Plans: p.Plans()}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/aerie-rag/aerie/internal/store"
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -263,6 +264,63 @@ var documentTests = []contractTest{
 			s.Fatal(err)
 		}
 		s.same("documents", s.documents(""), []store.Document{{ID: "kept", Leaves: 1}})
+	}},
+	{"InPages", func(s *suite) {
+		s.same("of nothing", s.pages("", 2), []store.Document{})
+		var want []store.Document
+		var ids []tree.ID
+		for _, name := range []string{"a", "a/1", "a/10", "a/2", "a%", "b", "ä", "\U0010ffff"} {
+			leaves := []tree.Node{s.leaf(name, 0, "one"), s.leaf(name, 1, "two")}
+			s.put(leaves...)
+			ids = append(ids, leaves[0].ID, leaves[1].ID)
+			d := store.Document{}
+			d.Add(&leaves[0])
+			d.Add(&leaves[1])
+			want = append(want, d)
+		}
+		slices.SortFunc(want, func(a, b store.Document) int { return strings.Compare(a.ID, b.ID) })
+		below := func(prefix string) (some []store.Document) {
+			some = []store.Document{}
+			for _, d := range want {
+				if strings.HasPrefix(d.ID, prefix) {
+					some = append(some, d)
+				}
+			}
+			return some
+		}
+		check := func(when string) {
+			s.Helper()
+			for _, prefix := range []string{"", "a", "a/", "a/1", "b", "c", "\U0010ffff"} {
+				for _, limit := range []int{1, 2, 3, 100} {
+					s.same(fmt.Sprintf("%s: %q, pages of %d", when, prefix, limit), s.pages(prefix, limit), below(prefix))
+				}
+			}
+		}
+		check("all")
+		life := func(died int, which ...tree.ID) {
+			s.Helper()
+			if err := s.store.SetLife(s.Context(), s.corpus, which, 0, died); err != nil {
+				s.Fatal(err)
+			}
+		}
+		life(tree.Deleted, ids[0], ids[2], ids[3]) // one of "a", both of "a/1"
+		whole := slices.Clone(want)
+		want[0].Leaves, want[0].Tokens = 1, want[0].Tokens/2
+		want = slices.DeleteFunc(want, func(d store.Document) bool { return d.ID == "a/1" })
+		check("some hidden")
+		life(tree.Alive, ids[0], ids[2], ids[3])
+		want = whole
+		check("brought back")
+		if err := s.store.Delete(s.Context(), s.corpus, ids[2:6]); err != nil {
+			s.Fatal(err)
+		}
+		want = slices.DeleteFunc(want, func(d store.Document) bool { return d.ID == "a/1" || d.ID == "a/10" })
+		check("some deleted")
+		if err := s.store.Drop(s.Context(), s.corpus); err != nil {
+			s.Fatal(err)
+		}
+		want = nil
+		check("dropped")
 	}},
 	{"EndsWithTheErrorOfFn", func(s *suite) {
 		s.library()

@@ -151,6 +151,24 @@ func (f *Flaky) Count(ctx context.Context, corpus string, filter store.Filter) (
 	return ifOK(n, err)
 }
 
+// DocumentsAfter implements [store.Store].
+func (f *Flaky) DocumentsAfter(ctx context.Context, corpus, prefix, after string, limit int) (page []store.Document, err error) {
+	err = f.around("DocumentsAfter", corpus, func() (err error) {
+		page, err = f.inner.DocumentsAfter(ctx, corpus, prefix, after, limit)
+		return err
+	})
+	return page, err
+}
+
+// CountDocuments implements [store.Store].
+func (f *Flaky) CountDocuments(ctx context.Context, corpus string) (n int, err error) {
+	err = f.around("CountDocuments", corpus, func() (err error) {
+		n, err = f.inner.CountDocuments(ctx, corpus)
+		return err
+	})
+	return n, err
+}
+
 // Documents implements [store.Store].
 func (f *Flaky) Documents(ctx context.Context, corpus, prefix string, fn func(store.Document) error) error {
 	return f.around("Documents", corpus, func() error { return f.inner.Documents(ctx, corpus, prefix, fn) })

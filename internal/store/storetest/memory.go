@@ -132,6 +132,18 @@ func (m *Memory) Documents(ctx context.Context, corpus, prefix string, fn func(s
 	return nil
 }
 
+// DocumentsAfter implements [store.Store].
+func (m *Memory) DocumentsAfter(ctx context.Context, corpus, prefix, after string, limit int) ([]store.Document, error) {
+	return store.PageOf(ctx, m, corpus, prefix, after, limit)
+}
+
+// CountDocuments implements [store.Store].
+func (m *Memory) CountDocuments(ctx context.Context, corpus string) (int, error) {
+	n := 0
+	err := m.Documents(ctx, corpus, "", func(store.Document) error { n++; return nil })
+	return n, err
+}
+
 // MetadataKeys implements [store.Store].
 func (m *Memory) MetadataKeys(ctx context.Context, corpus string) ([]string, error) {
 	m.mu.RLock()

@@ -151,6 +151,30 @@ func (s *suite) documents(prefix string) []store.Document {
 	return documents
 }
 
+// pages lists the documents page by page, and checks that they are as many as are counted.
+func (s *suite) pages(prefix string, limit int) []store.Document {
+	s.Helper()
+	all, after := []store.Document{}, ""
+	for {
+		page, err := s.store.DocumentsAfter(s.Context(), s.corpus, prefix, after, limit)
+		if err != nil {
+			s.Fatalf("DocumentsAfter: %v", err)
+		}
+		if len(page) > limit {
+			s.Fatalf("a page has %d documents, of %d", len(page), limit)
+		}
+		all = append(all, page...)
+		if len(page) < limit {
+			break
+		}
+		after = page[len(page)-1].ID
+	}
+	if n, err := s.store.CountDocuments(s.Context(), s.corpus); err != nil || prefix == "" && n != len(all) {
+		s.Errorf("CountDocuments: %d, %v, but %d are listed", n, err, len(all))
+	}
+	return all
+}
+
 func (s *suite) search(q store.Query) []store.Hit {
 	s.Helper()
 	hits, err := s.store.Search(s.Context(), s.corpus, q)
