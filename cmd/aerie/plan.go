@@ -50,8 +50,8 @@ func showEstimate(w io.Writer, e api.Estimate) {
 		}
 		table(w, rows)
 		fmt.Fprintln(w)
-		fmt.Fprintf(w, "%s: about %s (%s reused), %s tokens in, at most %s out%s\n", e.Corpus, plural(e.Calls, "call", "calls"),
-			count(e.Reused), count(e.InputTokens), count(e.OutputTokens), costText(e.Cost))
+		fmt.Fprintf(w, "%s: about %s (%s reused), %s tokens in, at most %s out%s%s\n", e.Corpus, plural(e.Calls, "call", "calls"),
+			count(e.Reused), count(e.InputTokens), count(e.OutputTokens), costText(e.Cost), batchText(e.BatchCost))
 	}
 	for _, way := range []struct {
 		name string
@@ -81,4 +81,11 @@ func showEstimate(w io.Writer, e api.Estimate) {
 	if e.StoppedBecause != "" {
 		fmt.Fprintf(w, "no level %d: %s\n", len(e.Levels)+1, e.StoppedBecause)
 	}
+}
+
+func batchText(cost *api.Cost) string {
+	if cost == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%.4f %s in batches)", cost.Amount, cost.Currency)
 }

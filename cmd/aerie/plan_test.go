@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -32,5 +33,26 @@ func TestSeeds10(t *testing.T) {
 	text := aerie(t, "plan").want(t, exitDone).stdout
 	if !strings.Contains(text, "clustering.mode flat: about ") {
 		t.Error(text)
+	}
+}
+
+// TestPlanShowsBothPrices: with a price for batches a plan says what the same calls cost in batches, and without one nothing of it.
+func TestPlanShowsBothPrices(t *testing.T) {
+	fixtures := fresh(t)
+	aerie(t, "ingest", fixtures).want(t, exitDone)
+	t.Setenv("AERIE_PRICES", "{extractive-1: {input: 1000, output: 4000, batch_input: 500, batch_output: 2000, currency: EUR}}")
+	plan := decode[api.Estimate](t, aerie(t, "plan", "-o", "json").want(t, exitDone))
+	if plan.Cost == nil || plan.BatchCost == nil || plan.Cost.Amount == 0 || plan.BatchCost.Currency != "EUR" {
+		t.Fatalf("cost %+v, in batches %+v", plan.Cost, plan.BatchCost)
+	}
+	if half := plan.Cost.Amount / 2; math.Abs(plan.BatchCost.Amount-half) > 1e-9*half {
+		t.Errorf("in batches %v, want half of %v", plan.BatchCost.Amount, plan.Cost.Amount)
+	}
+	if text := aerie(t, "plan").want(t, exitDone).stdout; !strings.Contains(text, " EUR in batches)") {
+		t.Error(text)
+	}
+	t.Setenv("AERIE_PRICES", "{extractive-1: {input: 1000, output: 4000}}")
+	if out := aerie(t, "plan").want(t, exitDone).stdout; strings.Contains(out, "batches") || !strings.Contains(out, " USD") {
+		t.Error(out)
 	}
 }

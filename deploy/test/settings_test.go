@@ -89,7 +89,7 @@ func flatten(m map[string]any, prefix string) map[string]string {
 	for k, v := range m {
 		switch v := v.(type) {
 		case map[string]any:
-			if prefix+k != "summaries.extra" && prefix+k != "embeddings.extra" && prefix+k != "build.prices" {
+			if prefix+k != "summaries.extra" && prefix+k != "embeddings.extra" && prefix+k != "build.prices" && prefix+k != "prices" {
 				maps.Copy(out, flatten(v, prefix+k+"."))
 			}
 		case string:

@@ -79,6 +79,8 @@ type Estimate struct {
 	Levels []LevelEstimate `json:"levels"`
 	tree.Usage
 	Cost *Cost `json:"cost"`
+	// BatchCost is what the same calls cost in batches; nil where the model has no such price.
+	BatchCost *Cost `json:"batch_cost"`
 	// Incremental is what a build that grows the tree would do, nil where it can't; Full what one in full would. Levels and the
 	// sums above are of the one that was asked about: the way of the next build, unless it was in full.
 	Incremental *EstimateSum `json:"incremental"`

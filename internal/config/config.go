@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/clustering"
@@ -26,6 +27,8 @@ type Config struct {
 	Telemetry  Telemetry  `key:"telemetry"`
 	// Readers are commands that read files by extension, such as pdf: the file on stdin, its text on stdout.
 	Readers map[string]string `key:"readers"`
+	// Prices are by model; see [Config.PriceOf]. A cost is told only for models that stand here or in Build.Prices.
+	Prices map[string]Price `key:"prices"`
 }
 
 // Chunking says how documents are cut into leaves.
@@ -157,7 +160,7 @@ type Build struct {
 	// MaxTokens and MaxCost are the budget of one build, input and output together; 0 is none.
 	MaxTokens int     `key:"max_tokens"`
 	MaxCost   float64 `key:"max_cost"`
-	// Prices are by model; a cost is told only for models that stand here.
+	// Prices are the older place of Config.Prices; a model stands in one of the two.
 	Prices map[string]Price `key:"prices"`
 	// Schedule is a cron expression of five fields; empty is none. Used by the coordinator.
 	Schedule string `key:"schedule"`
@@ -170,6 +173,26 @@ type Price struct {
 	Input    float64 `key:"input" json:"input"`
 	Output   float64 `key:"output" json:"output"`
 	Currency string  `key:"currency" json:"currency"` // three capital letters; empty in the file is USD
+	// CachedInput is for the part of a prompt that the endpoint had in its cache; 0: as Input. Costs are told as if nothing was cached,
+	// which is an upper bound, as long as endpoints' counts of cached tokens are not read.
+	CachedInput float64 `key:"cached_input" json:"cached_input,omitempty"`
+	// BatchInput and BatchOutput are for calls in batches, both or none; 0: the model has no such price.
+	BatchInput  float64 `key:"batch_input" json:"batch_input,omitempty"`
+	BatchOutput float64 `key:"batch_output" json:"batch_output,omitempty"`
+}
+
+// PriceOf returns what a model costs, if that is configured.
+func (c *Config) PriceOf(model string) (Price, bool) {
+	p, ok := c.AllPrices()[model]
+	return p, ok
+}
+
+// AllPrices returns the prices of both places, by model.
+func (c *Config) AllPrices() map[string]Price {
+	all := make(map[string]Price, len(c.Prices)+len(c.Build.Prices))
+	maps.Copy(all, c.Build.Prices)
+	maps.Copy(all, c.Prices)
+	return all
 }
 
 // Limits are those of each endpoint, for the whole fleet together; 0 is none.

@@ -52,7 +52,7 @@ func TestDefaults(t *testing.T) {
 		"build.scope": "corpus", "build.keep_leaves": "true", "build.growth_threshold": "0.1", "build.min_chunks": "5",
 		"build.auto": "true", "build.growth": "incremental", "build.stale": "0.2", "build.keep": "1", "build.delete_delay": "60s",
 		"build.max_depth": "0", "build.slots": "8", "build.max_attempts": "5", "build.task_timeout": "3600s", "build.max_tokens": "0",
-		"build.max_cost": "0", "build.prices": "{}", "readers": "{}", "build.schedule": `""`, "build.time_zone": "UTC",
+		"build.max_cost": "0", "build.prices": "{}", "readers": "{}", "prices": "{}", "build.schedule": `""`, "build.time_zone": "UTC",
 		"limits.requests_per_minute": "0", "limits.input_tokens_per_minute": "0", "limits.output_tokens_per_minute": "0",
 		"queue.url": `""`, "state.url": `""`, "store.url": `""`, "store.compat": "[]",
 		"server.listen": "127.0.0.1:7744", "server.url": `""`, "worker.listen": "127.0.0.1:7745", "worker.grace": "60s",
@@ -144,6 +144,7 @@ func TestEveryKeyFromEverywhere(t *testing.T) {
 		"summaries.embeddings.provider": "openai", "summaries.embeddings.base_url": "http://h:2/v1", "summaries.embeddings.model": "e",
 		"build.scope": "document", "build.keep_leaves": "false", "build.growth_threshold": "0.3", "build.auto": "false", "build.growth": "full", "build.stale": "0.5", "build.keep": "0", "build.delete_delay": "300s", "build.max_cost": "2.5",
 		"build.prices":   `{"m":{"input":0.15,"output":0.6,"currency":"EUR"}}`,
+		"prices":         `{"n":{"input":0.15,"output":0.6,"currency":"EUR","cached_input":0.1,"batch_input":0.07,"batch_output":0.3}}`,
 		"readers":        `{"pdf":"pdftotext - -"}`,
 		"build.schedule": "30 2 * * mon-fri", "build.time_zone": "Europe/Berlin",
 		"queue.url": "nats://h:4222", "state.url": "redis://h:6379", "store.url": "https://h", "store.grpc_url": "h:50051",
@@ -314,10 +315,25 @@ func TestTypes(t *testing.T) {
 	if cfg.Summaries.Timeout != 90*time.Second || cfg.Clustering.MemoryLimit != 2_000_000_000 {
 		t.Errorf("timeout %v, memory %v", cfg.Summaries.Timeout, cfg.Clustering.MemoryLimit)
 	}
-	if diff := cmp.Diff(map[string]Price{"gpt": {1, 2, "USD"}}, cfg.Build.Prices); diff != "" {
+	if diff := cmp.Diff(map[string]Price{"gpt": {Input: 1, Output: 2, Currency: "USD"}}, cfg.Build.Prices); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"helix", "llama_index"}, cfg.Store.Compat); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestPricesOfBothPlaces(t *testing.T) {
+	file := write(t, "t.yaml", "prices:\n  new: {input: 2, output: 8, cached_input: 1, batch_input: 1, batch_output: 4, currency: EUR}\n"+
+		"build:\n  max_cost: 5\n  prices:\n    old: {input: 1, output: 2, currency: EUR}\nsummaries: {provider: openai, base_url: \"http://127.0.0.1:1/v1\", model: new}\n")
+	cfg, _, err := Load(Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Price{
+		"new": {Input: 2, Output: 8, CachedInput: 1, BatchInput: 1, BatchOutput: 4, Currency: "EUR"}, "old": {Input: 1, Output: 2, Currency: "EUR"},
+	}
+	if diff := cmp.Diff(want, cfg.AllPrices()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -61,10 +61,11 @@ var usage = map[string]string{
 	"build.max_buried":       "share of a level's tasks that may be buried and the level go on; 0: the build stops as degraded",
 	"build.max_tokens":       "budget of one build; 0: none",
 	"build.max_cost":         "budget of one build in the currency of prices; 0: none",
-	"build.prices":           "model: {input: 0.15, output: 0.60, currency: USD} per million tokens",
+	"build.prices":           "the older place of prices",
 	"build.schedule":         "cron expression for a coordinator: overnight builds",
 	"build.time_zone":        "of the schedule",
 
+	"prices":  "model: {input: 0.15, output: 0.60, cached_input: 0.08, batch_input: 0.08, batch_output: 0.30, currency: USD} per million tokens",
 	"readers": `extension: command, such as {pdf: "pdftotext -layout - -"}: the file on stdin, its text on stdout`,
 
 	"limits.requests_per_minute":      "of the whole fleet; 0: none",

@@ -158,39 +158,73 @@ func (c *Config) validateBuild() error {
 var currency = regexp.MustCompile(`^[A-Z]{3}$`)
 
 func (c *Config) validatePrices() error {
-	known := ""
-	for _, model := range slices.Sorted(maps.Keys(c.Build.Prices)) {
-		p := c.Build.Prices[model]
-		for _, side := range []struct {
-			name  string
-			price float64
-		}{{"input", p.Input}, {"output", p.Output}} {
-			if !(side.price >= 0) || math.IsInf(side.price, 0) {
-				return &Error{Key: "build.prices", problem: fmt.Sprintf(
-					"build.prices of %q has %s %v%s; it must be 0 or more, per million tokens", model, side.name, side.price, wherePlace)}
-			}
+	for _, model := range slices.Sorted(maps.Keys(c.Prices)) {
+		if _, twice := c.Build.Prices[model]; twice {
+			return &Error{Key: "prices", problem: fmt.Sprintf("prices%s and build.prices both have %q; keep the one in prices", wherePlace, model)}
 		}
-		if !currency.MatchString(p.Currency) {
-			return &Error{Key: "build.prices", problem: fmt.Sprintf(
-				"build.prices of %q has currency %q%s; it must be three capital letters such as USD", model, p.Currency, wherePlace)}
-		}
-		if known != "" && known != p.Currency {
-			return &Error{Key: "build.prices", problem: fmt.Sprintf(
-				"build.prices has both %s and %s%s; use one currency, since budgets are sums", known, p.Currency, wherePlace)}
-		}
-		known = p.Currency
 	}
+	known, knownIn := "", ""
+	for _, place := range []struct {
+		key    string
+		prices map[string]Price
+	}{{"build.prices", c.Build.Prices}, {"prices", c.Prices}} {
+		for _, model := range slices.Sorted(maps.Keys(place.prices)) {
+			p := place.prices[model]
+			if err := p.validate(place.key, model); err != nil {
+				return err
+			}
+			if known != "" && known != p.Currency {
+				both := place.key + " has both " + known + " and " + p.Currency
+				if knownIn != place.key {
+					both = knownIn + " has " + known + ", and " + place.key + " has " + p.Currency
+				}
+				return &Error{Key: place.key, problem: fmt.Sprintf("%s%s; use one currency, since budgets are sums", both, wherePlace)}
+			}
+			known, knownIn = p.Currency, place.key
+		}
+	}
+	return c.validateMaxCost()
+}
+
+// validate checks the price of a model that stands under a key.
+func (p Price) validate(key, model string) error {
+	wrong := func(format string, args ...any) error {
+		return &Error{Key: key, problem: fmt.Sprintf("%s of %q has ", key, model) + fmt.Sprintf(format, args...)}
+	}
+	for _, side := range []struct {
+		name  string
+		price float64
+	}{{"input", p.Input}, {"output", p.Output}, {"cached_input", p.CachedInput}, {"batch_input", p.BatchInput}, {"batch_output", p.BatchOutput}} {
+		if !(side.price >= 0) || math.IsInf(side.price, 0) {
+			return wrong("%s %v%s; it must be 0 or more, per million tokens", side.name, side.price, wherePlace)
+		}
+	}
+	if (p.BatchInput > 0) != (p.BatchOutput > 0) {
+		has, lacks := "batch_input", "batch_output"
+		if p.BatchOutput > 0 {
+			has, lacks = lacks, has
+		}
+		return wrong("%s%s and no %s, which would then cost nothing", has, wherePlace, lacks)
+	}
+	if !currency.MatchString(p.Currency) {
+		return wrong("currency %q%s; it must be three capital letters such as USD", p.Currency, wherePlace)
+	}
+	return nil
+}
+
+// validateMaxCost refuses a bound on money where no price makes money of tokens.
+func (c *Config) validateMaxCost() error {
 	if c.Build.MaxCost > 0 && c.Summaries.Provider == "openai" {
-		if _, ok := c.Build.Prices[c.Summaries.Model]; !ok {
-			return wrongly("build.max_cost", c.Build.MaxCost, "it needs the price of %q in build.prices, such as {%q: {input: 0.15, output: 0.60}}",
+		if _, ok := c.PriceOf(c.Summaries.Model); !ok {
+			return wrongly("build.max_cost", c.Build.MaxCost, "it needs the price of %q in prices, such as {%q: {input: 0.15, output: 0.60}}",
 				c.Summaries.Model, c.Summaries.Model)
 		}
-		if p := c.Build.Prices[c.Summaries.Model]; (p.Input > 0) != (p.Output > 0) {
+		if p, _ := c.PriceOf(c.Summaries.Model); (p.Input > 0) != (p.Output > 0) {
 			missing := "output"
 			if p.Output > 0 {
 				missing = "input"
 			}
-			return wrongly("build.max_cost", c.Build.MaxCost, "the price of %q in build.prices has no %s, which would then cost nothing", c.Summaries.Model, missing)
+			return wrongly("build.max_cost", c.Build.MaxCost, "the price of %q has no %s, which would then cost nothing", c.Summaries.Model, missing)
 		}
 	}
 	return nil

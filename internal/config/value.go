@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -177,7 +179,7 @@ func setTree(field reflect.Value, n *yaml.Node) error {
 	return nil
 }
 
-// prices reads build.prices: each model's input, output and currency.
+// prices reads what models cost: for each a price, field by field.
 func prices(n *yaml.Node) (map[string]Price, error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, errType
@@ -192,16 +194,18 @@ func prices(n *yaml.Node) (map[string]Price, error) {
 		for j := 0; j+1 < len(body.Content); j += 2 {
 			var err error
 			name, value := body.Content[j].Value, strings.TrimSpace(body.Content[j+1].Value)
-			switch name {
-			case "input":
-				price.Input, err = strconv.ParseFloat(value, 64)
-			case "output":
-				price.Output, err = strconv.ParseFloat(value, 64)
-			case "currency":
+			amounts := map[string]*float64{
+				"input": &price.Input, "output": &price.Output, "cached_input": &price.CachedInput,
+				"batch_input": &price.BatchInput, "batch_output": &price.BatchOutput,
+			}
+			switch amount := amounts[name]; {
+			case amount != nil:
+				*amount, err = strconv.ParseFloat(value, 64)
+			case name == "currency":
 				price.Currency = value
 			default:
 				return nil, detailf("%q of %q is not known; did you mean %q?",
-					name, model, Nearest(name, []string{"input", "output", "currency"}))
+					name, model, Nearest(name, append(slices.Sorted(maps.Keys(amounts)), "currency")))
 			}
 			if err != nil {
 				return nil, detailf("%s of %q is %q; it must be a number", name, model, value)

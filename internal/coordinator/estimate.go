@@ -76,7 +76,7 @@ func (c *Coordinator) sum(e *api.Estimate) {
 		e.Usage = e.Usage.Add(l.Usage)
 	}
 	if c.cfg.Price != nil {
-		e.Cost = c.cfg.Price.Of(e.Usage)
+		e.Cost, e.BatchCost = c.cfg.Price.Of(e.Usage), c.cfg.Price.Batched(e.Usage)
 	}
 }
 

@@ -11,8 +11,9 @@ import (
 
 // Price is what a model costs, for a million tokens.
 type Price struct {
-	Input, Output float64
-	Currency      string
+	Input, Output           float64
+	BatchInput, BatchOutput float64 // of calls in batches; 0 if the model has no such price
+	Currency                string
 }
 
 // Of returns the price of a usage.
@@ -22,6 +23,14 @@ func (p Price) Of(u tree.Usage) *api.Cost {
 		Amount:   (p.Input*float64(u.InputTokens) + p.Output*float64(u.OutputTokens)) / million,
 		Currency: p.Currency,
 	}
+}
+
+// Batched returns the price of a usage whose calls all go in batches; nil without such a price.
+func (p Price) Batched(u tree.Usage) *api.Cost {
+	if p.BatchInput == 0 {
+		return nil
+	}
+	return Price{Input: p.BatchInput, Output: p.BatchOutput, Currency: p.Currency}.Of(u)
 }
 
 func (r *run) nothingToDo(record *levels.Corpus, why string) api.BuildReport {

@@ -173,7 +173,7 @@ func (b *LocalBudget) Settle(_ context.Context, id string, cost Charge) error {
 // validate reports a model without a price that a bound on cost would need.
 func (b *LocalBudget) validate(model string) error {
 	if _, ok := b.cfg.Prices[model]; b.cfg.MaxCost > 0 && !ok {
-		return fmt.Errorf("build.max_cost is %v, but build.prices has no price for %s: it needs input and output per million tokens", b.cfg.MaxCost, model)
+		return fmt.Errorf("build.max_cost is %v, but prices has no price for %s: it needs input and output per million tokens", b.cfg.MaxCost, model)
 	}
 	return nil
 }

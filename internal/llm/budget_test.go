@@ -56,7 +56,7 @@ func TestBudgetInMoney(t *testing.T) {
 	if err := b.Reserve(t.Context(), "2", charge(1000, 200)); !errors.Is(err, ErrBudget) || !strings.Contains(err.Error(), "build.max_cost allows 0.0100") {
 		t.Errorf("got %v", err)
 	}
-	if err := b.validate("other"); err == nil || !strings.Contains(err.Error(), "build.prices") {
+	if err := b.validate("other"); err == nil || !strings.Contains(err.Error(), "prices has no price") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -135,7 +135,7 @@ func TestMapReduceConfig(t *testing.T) {
 func TestNoPriceForABudgetInMoney(t *testing.T) {
 	budget := llm.NewBudget(llm.BudgetConfig{MaxCost: 1, Prices: map[string]llm.Price{"other": {Input: 1}}})
 	_, err := llm.NewSummarizer(summaries("http://127.0.0.1:8000"), llm.Deps{Counter: counter{}, Budget: budget})
-	if err == nil || !strings.Contains(err.Error(), "build.prices has no price for fake") {
+	if err == nil || !strings.Contains(err.Error(), "prices has no price for fake") {
 		t.Errorf("got %v", err)
 	}
 }

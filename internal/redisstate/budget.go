@@ -62,7 +62,7 @@ func (b *Budget) Bound(ctx context.Context, build string, maxTokens int, maxCost
 func (b *Budget) amount(c llm.Charge) (tokens, cost int64, err error) {
 	price, ok := b.cfg.Prices[c.Model]
 	if b.cfg.MaxCost > 0 && !ok {
-		return 0, 0, fmt.Errorf("build.max_cost is %v, but build.prices has no price for %s: it needs input and output per million tokens", b.cfg.MaxCost, c.Model)
+		return 0, 0, fmt.Errorf("build.max_cost is %v, but prices has no price for %s: it needs input and output per million tokens", b.cfg.MaxCost, c.Model)
 	}
 	return int64(max(c.InputTokens, 0) + max(c.OutputTokens, 0)), nanos(price.Cost(c.InputTokens, c.OutputTokens)), nil
 }

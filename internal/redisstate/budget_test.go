@@ -176,7 +176,7 @@ func TestCostIsExact(t *testing.T) {
 	}
 	other := charge(1, 1)
 	other.Model = "of no price"
-	if err := b.Reserve(t.Context(), "x", other); err == nil || !strings.Contains(err.Error(), "build.prices has no price for of no price") {
+	if err := b.Reserve(t.Context(), "x", other); err == nil || !strings.Contains(err.Error(), "prices has no price for of no price") {
 		t.Errorf("Reserve for a model without a price: %v", err)
 	}
 }

@@ -176,8 +176,8 @@ func CoordinatorConfig(cfg *config.Config, corpus, holder, tempDir string, m *Mo
 
 // Price returns what a model costs, if that is configured.
 func Price(cfg *config.Config, model string) (coordinator.Price, bool) {
-	p, ok := cfg.Build.Prices[model]
-	return coordinator.Price{Input: p.Input, Output: p.Output, Currency: p.Currency}, ok
+	p, ok := cfg.PriceOf(model)
+	return coordinator.Price{Input: p.Input, Output: p.Output, BatchInput: p.BatchInput, BatchOutput: p.BatchOutput, Currency: p.Currency}, ok
 }
 
 // Rule is the growth rule as it is configured.

@@ -275,7 +275,7 @@ func (l localBudget) Open(_ context.Context, build string, _ Bounds, model strin
 
 func prices(cfg *config.Config) map[string]llm.Price {
 	all := map[string]llm.Price{}
-	for model, p := range cfg.Build.Prices {
+	for model, p := range cfg.AllPrices() {
 		all[model] = llm.Price{Input: p.Input, Output: p.Output, Currency: p.Currency}
 	}
 	return all
