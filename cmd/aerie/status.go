@@ -60,7 +60,7 @@ func (c *cli) status(ctx context.Context, watch bool, every time.Duration) error
 
 func (c *cli) readStatus(ctx context.Context) (api.Status, string, error) {
 	if c.cfg.Server.URL == "" && !c.homeExists() {
-		return api.Status{Corpora: []api.CorpusStatus{}, Workers: api.WorkersOf(nil, time.Now())}, c.home, nil
+		return api.Status{Corpora: []api.CorpusStatus{}, Workers: api.WorkersOf(nil, time.Now()), Away: []string{}}, c.home, nil
 	}
 	h, err := c.openReading()
 	if err != nil {
@@ -85,6 +85,9 @@ func (c *cli) showStatus(w io.Writer, r api.Status, where string) {
 	if len(r.Workers.Workers)+len(r.Coordinators) > 0 {
 		fmt.Fprintln(w)
 		showWorkers(w, r.Workers)
+	}
+	for _, away := range r.Away {
+		fmt.Fprintf(w, "\n%s\n", away)
 	}
 }
 

@@ -3,6 +3,8 @@ package service
 import (
 	"context"
 	"time"
+
+	"github.com/aerie-rag/aerie/internal/api"
 )
 
 // patience is how long what a person waits for goes on before somebody asks whether the servers that it needs are there, and reachWait
@@ -19,7 +21,24 @@ type Server int
 const (
 	ServerStore Server = iota
 	ServerState
+	ServerQueue
 )
+
+// away tells of the servers that a status is answered without: of the queue, which it doesn't need and builds do. It asks for at most
+// reachWait.
+func (s *Service) away(ctx context.Context) []string {
+	said := []string{}
+	if s.deps.Reach == nil {
+		return said
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachWait)
+	defer cancel()
+	if err := s.deps.Reach(ctx, ServerQueue); err != nil {
+		e := api.Judge(err)
+		said = append(said, e.Error()+"; builds wait for it: "+e.Hint)
+	}
+	return said
+}
 
 // within does what a person waits for. Where that takes a while, it is asked whether the servers can be reached, and if one can't, its
 // error is the answer, instead of that of whatever waits for the server with more patience.

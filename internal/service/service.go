@@ -206,7 +206,11 @@ func (s *Service) statusDeps(members []levels.Member) coordinator.StatusDeps {
 
 // Status tells how one corpus is, or with "" all of them.
 func (s *Service) Status(ctx context.Context, corpus string) (api.Status, error) {
-	return within(ctx, s, []Server{ServerStore, ServerState}, func(ctx context.Context) (api.Status, error) { return s.status(ctx, corpus) })
+	asked := make(chan []string, 1)
+	go func() { asked <- s.away(ctx) }() // meanwhile
+	result, err := within(ctx, s, []Server{ServerStore, ServerState}, func(ctx context.Context) (api.Status, error) { return s.status(ctx, corpus) })
+	result.Away = <-asked
+	return result, err
 }
 
 func (s *Service) status(ctx context.Context, corpus string) (api.Status, error) {

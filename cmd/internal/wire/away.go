@@ -193,6 +193,8 @@ func (p *Places) Reach(ctx context.Context, needs ...service.Server) error {
 	for _, c := range p.Checks {
 		var err error
 		switch {
+		case c.Name == "nats" && slices.Contains(needs, service.ServerQueue):
+			err = unreachable("NATS", "queue.url", p.cfg.Queue.URL, c.Ask(ctx))
 		case c.Name == "weaviate" && slices.Contains(needs, service.ServerStore):
 			err = unreachable("Weaviate", "store.url", p.cfg.Store.URL, c.Ask(ctx))
 		case c.Name == "redis" && slices.Contains(needs, service.ServerState):

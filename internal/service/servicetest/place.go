@@ -33,6 +33,8 @@ type Place struct {
 	Builds func(levels.Builds) levels.Builds
 	// Summarize, if not nil, is called before each summary is made; its error is that of the call.
 	Summarize func(context.Context) error
+	// Reach, if not nil, asks servers whether they are there.
+	Reach func(ctx context.Context, needs ...service.Server) error
 }
 
 // Open opens a place in a folder, and closes it at the end of the test.
@@ -72,7 +74,7 @@ func (p *Place) ServiceOf(t testing.TB, holder string) *service.Service {
 		Rule:   rule, LexicalEmbedder: true, Answer: answer.Config{ContextTokens: 8192, MaxOutputTokens: 200},
 	}, service.Deps{
 		Store: p.db.Store(), Corpora: p.db.Corpora(), Builds: p.builds(), Barrier: p.db.Barrier(), Embedder: llm.Lexical{}, Counter: counter,
-		Builder: builder{p, holder},
+		Builder: builder{p, holder}, Reach: p.Reach,
 	})
 	t.Cleanup(s.Close)
 	return s
