@@ -68,6 +68,11 @@ chaos: need-go need-redis build ## kill, stop and pause a fleet at work: SEED=n 
 hostile: need-go ## send files and requests that mean harm, 500 of them: SEED=n, COUNT=n
 	@$(GO) run ./cmd/internal/hostile --seed $(or $(SEED),1) --count $(or $(COUNT),500)
 
+.PHONY: measure-readers
+measure-readers: need-go ## how many words of pdftotext and lynx the readers find, in order, in the PDF and HTML files under FOLDERS=
+	@command -v pdftotext lynx >/dev/null || { echo "pdftotext and lynx are needed: apt-get install poppler-utils lynx"; exit 1; }
+	@$(GO) run ./cmd/internal/readerbench --worst $(or $(WORST),10) $(or $(FOLDERS),/usr/share/doc)
+
 .PHONY: bench-stack
 bench-stack: need-go need-redis build ## what queue and store cost on real servers, beside the least that can be done
 	@$(GO) run ./cmd/internal/fleetbench

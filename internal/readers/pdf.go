@@ -132,19 +132,29 @@ func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, index int) 
 	if err != nil {
 		return nil, err
 	}
-	var lines []pdfLine
+	var raws []rawLine
 	at := 0 // in characters as PDFium counts them: UTF-16
 	for raw := range strings.Lines(all.Text) {
-		from := at
+		l := rawLine{text: raw, from: at}
+		l.measure(instance, page)
+		raws = append(raws, l)
 		at += len(utf16.Encode([]rune(raw)))
-		text := strings.Map(printableRune, raw)
-		first := strings.IndexFunc(text, func(r rune) bool { return r != ' ' })
-		if first < 0 {
+	}
+	ends := make([][2]int, len(raws)) // first and last character of each
+	for i, raw := range raws {
+		text := strings.TrimRight(strings.Map(printableRune, raw.text), " ")
+		first := len(text) - len(strings.TrimLeft(text, " "))
+		ends[i] = [2]int{raw.from + len(utf16.Encode([]rune(text[:first]))), raw.from + len(utf16.Encode([]rune(text))) - 1}
+	}
+	respace(raws)
+	var lines []pdfLine
+	for i, raw := range raws {
+		text := strings.Map(printableRune, raw.text)
+		if strings.Trim(text, " ") == "" {
 			continue
 		}
-		last := strings.TrimRight(text, " ")
 		l := pdfLine{text: whole(text)}
-		l.place(instance, page, from+len(utf16.Encode([]rune(text[:first]))), from+len(utf16.Encode([]rune(last)))-1)
+		l.place(instance, page, ends[i][0], ends[i][1])
 		lines = append(lines, l)
 	}
 	return lines, nil
