@@ -21,6 +21,7 @@ func (c *cli) commands() []*cobra.Command {
 		c.statusCommand(),
 		c.serveCommand(),
 		c.mcpCommand(),
+		c.buildsCommand(),
 		c.workersCommand(),
 		c.deadCommand(),
 		c.pauseCommand(),

@@ -34,6 +34,8 @@ type documents interface {
 // builds plans and builds.
 type builds interface {
 	Plan(ctx context.Context, corpus string, full bool) (api.Estimate, error)
+	// History returns what is kept of all builds.
+	History(ctx context.Context, corpus string) (api.PastBuilds, error)
 	// Run builds until the build rests, and shows how far it is.
 	Run(ctx context.Context, corpus string, s api.Start) (api.BuildReport, error)
 	// Detach starts a build and leaves it to the coordinator.

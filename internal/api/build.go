@@ -1,5 +1,11 @@
 package api
 
+import (
+	"time"
+
+	"github.com/aerie-rag/aerie/internal/tree"
+)
+
 // BuildRequest asks for a build.
 type BuildRequest struct {
 	Force bool `json:"force,omitempty" doc:"build whatever the growth rule says"`
@@ -41,6 +47,26 @@ type Build struct {
 	Report *BuildReport `json:"report" doc:"what the build did; null until it rests"`
 	// Problem says why a build could not go on at all; nil mostly.
 	Problem *Problem `json:"problem,omitempty"`
+}
+
+// PastBuilds is the JSON of aerie builds.
+type PastBuilds struct {
+	Corpus string      `json:"corpus"`
+	Builds []PastBuild `json:"builds" doc:"in the order in which they began"`
+}
+
+// PastBuild is one build of the history, the newest included.
+type PastBuild struct {
+	Build      string    `json:"build"`
+	Generation int       `json:"generation" doc:"that it built toward"`
+	Outcome    Outcome   `json:"outcome" doc:"as in the report of a build, and running of one that isn't over"`
+	Why        string    `json:"why"`
+	Trigger    string    `json:"trigger" doc:"why it began"`
+	Started    time.Time `json:"started"`
+	Seconds    float64   `json:"seconds"`
+	Carried    int       `json:"carried"`
+	tree.Usage
+	Cost *Cost `json:"cost" doc:"of its summaries at the prices of now; null without a price of the model that wrote them"`
 }
 
 // RollbackRequest says which way a rollback goes.

@@ -82,6 +82,8 @@ type Builds interface {
 	Start(ctx context.Context, corpus string, s Start) (Build, error)
 	// Build returns a build as it is now. Only the newest of a corpus is known.
 	Build(ctx context.Context, corpus, build string) (Build, error)
+	// History returns what is kept of all builds of a corpus.
+	History(ctx context.Context, corpus string) (PastBuilds, error)
 	// Stop asks a build to pause, or with cancel to end for good, and doesn't wait for it. One that rests stays as it is, unless it
 	// is to be cancelled and could have gone on.
 	Stop(ctx context.Context, corpus, build string, cancel bool) (Build, error)

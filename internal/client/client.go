@@ -208,6 +208,13 @@ func (c *Client) Workers(ctx context.Context) (api.Workers, error) {
 	return workers, err
 }
 
+// History implements api.Builds.
+func (c *Client) History(ctx context.Context, corpus string) (api.PastBuilds, error) {
+	var history api.PastBuilds
+	err := c.call(ctx, http.MethodGet, corpusPath(corpus, "builds"), nil, nil, &history)
+	return history, err
+}
+
 // Dead implements api.Statuses.
 func (c *Client) Dead(ctx context.Context, corpus string) (api.Dead, error) {
 	var dead api.Dead

@@ -72,7 +72,7 @@ func (r *run) report() api.BuildReport {
 			Compression: mean(l.Usage.OutputTokens, l.Usage.InputTokens),
 		})
 	}
-	if r.cfg.Price != nil {
+	if r.cfg.Price != nil && s.SameModel(r.cfg.Settings) {
 		report.Cost = r.cfg.Price.Of(report.Usage)
 	}
 	return report

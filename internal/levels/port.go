@@ -113,10 +113,13 @@ type Leases interface {
 // Builds keeps the state of the newest build of each corpus, and who may change what of it.
 type Builds interface {
 	Leases
-	// Save stores the state; ErrFenced if the lease is not the newest. It is one of RightBuild.
+	// Save stores the state, and in the same step its [State.Past] in the corpus's history, in place of what was there of the same
+	// build; ErrFenced if the lease is not the newest. It is one of RightBuild.
 	Save(ctx context.Context, lease Lease, state *State) error
 	// Load returns the state of the newest build; ErrNotFound if there was none.
 	Load(ctx context.Context, corpus string) (*State, error)
+	// History returns what is kept of each build of a corpus, in the order in which they began; none is no error.
+	History(ctx context.Context, corpus string) ([]*State, error)
 	// Report stores what one process wants people to see of a build; it has no part in any decision.
 	Report(ctx context.Context, corpus string, p Progress) error
 	// Progress returns what all processes have reported lately, merged as [Reports] says; ErrNotFound if none has.

@@ -1,6 +1,8 @@
 package levels
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/aerie-rag/aerie/internal/tree"
@@ -121,6 +123,31 @@ func (s *State) Resumable() bool {
 		return true
 	}
 	return false
+}
+
+// Past returns what is kept of the build once another one is the newest: all that says what became of it and what it cost, and of
+// its settings the model.
+func (s *State) Past() *State {
+	past := *s
+	past.Buried, past.Settings = nil, nil
+	if model, ok := s.Settings[modelSetting]; ok {
+		past.Settings = map[string]string{modelSetting: model}
+	}
+	return &past
+}
+
+// modelSetting names what wrote a build's summaries, which its cost depends on.
+const modelSetting = "summaries.model"
+
+// SameModel reports whether the build's summaries were written by the model that settings name; also if it isn't known which it was.
+func (s *State) SameModel(settings map[string]string) bool {
+	model, ok := s.Settings[modelSetting]
+	return !ok || model == settings[modelSetting]
+}
+
+// InOrder sorts builds by when they began.
+func InOrder(builds []*State) {
+	slices.SortFunc(builds, func(a, b *State) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Build, b.Build)) })
 }
 
 // Newer reports whether the state was saved after another one of the same corpus.

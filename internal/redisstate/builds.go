@@ -25,10 +25,11 @@ func (s *State) Builds() *Builds { return &Builds{s} }
 // Save implements [levels.Builds].
 func (b *Builds) Save(ctx context.Context, lease levels.Lease, state *levels.State) error {
 	record, err := json.Marshal(state)
-	if err == nil {
-		keys := []string{b.s.leaseKey(lease.Corpus, levels.RightBuild), b.s.corpusKey(lease.Corpus, "build")}
+	past, pastErr := json.Marshal(state.Past())
+	if err = errors.Join(err, pastErr); err == nil {
+		keys := []string{b.s.leaseKey(lease.Corpus, levels.RightBuild), b.s.corpusKey(lease.Corpus, "build"), b.s.corpusKey(lease.Corpus, "history")}
 		var out reply
-		out, err = b.s.run(ctx, b.s.scripts.save, keys, lease.Holder, lease.Epoch, b.s.sequence(), record)
+		out, err = b.s.run(ctx, b.s.scripts.save, keys, lease.Holder, lease.Epoch, b.s.sequence(), record, state.Build, past)
 		if err == nil {
 			err = fenced(out, lease)
 		}
@@ -58,6 +59,26 @@ func (b *Builds) Load(ctx context.Context, corpus string) (*levels.State, error)
 		return nil, fmt.Errorf("redisstate: corpus %s: build: %w", corpus, err)
 	}
 	return &state, nil
+}
+
+// History implements [levels.Builds].
+func (b *Builds) History(ctx context.Context, corpus string) ([]*levels.State, error) {
+	var records map[string]string
+	err := b.s.try(ctx, func(ctx context.Context) (err error) {
+		records, err = b.s.client.HGetAll(ctx, b.s.corpusKey(corpus, "history")).Result()
+		return err
+	})
+	var builds []*levels.State
+	for _, text := range records {
+		past := new(levels.State)
+		builds = append(builds, past)
+		err = errors.Join(err, json.Unmarshal([]byte(text), past))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("redisstate: corpus %s: builds: %w", corpus, err)
+	}
+	levels.InOrder(builds)
+	return builds, nil
 }
 
 // Report implements [levels.Builds].

@@ -117,7 +117,7 @@ func (c *Corpora) drop(ctx context.Context, name string) error {
 		}
 	}
 	return c.s.try(ctx, func(ctx context.Context) error {
-		err := c.s.client.Unlink(ctx, c.s.corpusKey(name, "build"), c.s.corpusKey(name, "reports"), c.s.corpusKey(name, "wishes"),
+		err := c.s.client.Unlink(ctx, c.s.corpusKey(name, "build"), c.s.corpusKey(name, "history"), c.s.corpusKey(name, "reports"), c.s.corpusKey(name, "wishes"),
 			c.s.corpusKey(name, "documents"), c.s.corpusKey(name, "roster")).Err()
 		if err != nil {
 			return err

@@ -26,6 +26,7 @@
 //	aerie:{corpus}:builds                  set: the builds that have barriers
 //	aerie:{corpus}:lease                   hash: holder, epoch, until
 //	aerie:{corpus}:build                   hash: state of the newest build, by which epoch
+//	aerie:{corpus}:history                 hash: what is kept of each build
 //	aerie:{corpus}:progress, :wishes       for people, and from them
 //	aerie:{/corpora}:records               hash: the records of corpora
 //	aerie:{/fleet}:members                 hash: what coordinators and workers tell of themselves

@@ -18,7 +18,7 @@ import (
 
 // needs says which right each operation asks for. register takes no operation that isn't here.
 var needs = map[string]access.Right{
-	"get-status": access.Read, "list-workers": access.Read, "list-dead": access.Read, "get-corpus": access.Read, "list-documents": access.Read,
+	"get-status": access.Read, "list-workers": access.Read, "list-dead": access.Read, "list-builds": access.Read, "get-corpus": access.Read, "list-documents": access.Read,
 	"list-nodes": access.Read, "show-node": access.Read, "get-tree": access.Read, "get-texts": access.Read,
 	"query": access.Read, "ask": access.Read, "get-plan": access.Read, "get-build": access.Read, "watch-build": access.Read,
 	"ingest-documents": access.Write, "delete-document": access.Write, "delete-documents": access.Write,

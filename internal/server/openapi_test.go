@@ -64,7 +64,7 @@ func TestOpenAPI(t *testing.T) {
 	slices.Sort(routes)
 	want := []string{
 		"DELETE /v1/corpora/{corpus}", "DELETE /v1/corpora/{corpus}/documents/{document}",
-		"GET /v1/corpora/{corpus}", "GET /v1/corpora/{corpus}/builds/{build}", "GET /v1/corpora/{corpus}/builds/{build}/events",
+		"GET /v1/corpora/{corpus}", "GET /v1/corpora/{corpus}/builds", "GET /v1/corpora/{corpus}/builds/{build}", "GET /v1/corpora/{corpus}/builds/{build}/events",
 		"GET /v1/corpora/{corpus}/dead", "GET /v1/corpora/{corpus}/documents", "GET /v1/corpora/{corpus}/nodes", "GET /v1/corpora/{corpus}/nodes/{node}", "GET /v1/corpora/{corpus}/plan", "GET /v1/corpora/{corpus}/tree",
 		"GET /v1/status", "GET /v1/workers",
 		"POST /v1/corpora/{corpus}/ask", "POST /v1/corpora/{corpus}/builds", "POST /v1/corpora/{corpus}/builds/{build}/cancel",

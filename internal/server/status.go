@@ -32,6 +32,13 @@ func (s *Server) statusRoutes() {
 		return &reply[api.Dead]{Status: http.StatusOK, Body: dead}, err
 	})
 	register(s, huma.Operation{
+		OperationID: "list-builds", Method: http.MethodGet, Path: "/v1/corpora/{corpus}/builds", Tags: []string{"builds"},
+		Summary: "Show all builds of a corpus with outcome and cost, in the order in which they began", Errors: []int{http.StatusNotFound},
+	}, func(ctx context.Context, in *CorpusPath) (*reply[api.PastBuilds], error) {
+		history, err := s.service.History(ctx, in.Corpus)
+		return &reply[api.PastBuilds]{Status: http.StatusOK, Body: history}, err
+	})
+	register(s, huma.Operation{
 		OperationID: "get-corpus", Method: http.MethodGet, Path: "/v1/corpora/{corpus}", Tags: []string{"status"},
 		Summary: "Show one corpus", Errors: []int{http.StatusNotFound},
 	}, func(ctx context.Context, in *CorpusPath) (*reply[api.CorpusStatus], error) {

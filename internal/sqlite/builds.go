@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/aerie-rag/aerie/internal/levels"
@@ -19,8 +20,12 @@ func (db *DB) Builds() *Builds { return &Builds{db} }
 // Save implements [levels.Builds].
 func (b *Builds) Save(ctx context.Context, lease levels.Lease, state *levels.State) error {
 	record, err := json.Marshal(state)
-	if err == nil {
+	past, pastErr := json.Marshal(state.Past())
+	if err = errors.Join(err, pastErr); err == nil {
 		err = b.fenced(ctx, lease, func(s *session) error {
+			if err := s.exec("INSERT OR REPLACE INTO history (corpus, build, state) VALUES (?, ?, ?)", lease.Corpus, state.Build, string(past)); err != nil {
+				return err
+			}
 			return s.exec("INSERT OR REPLACE INTO builds (corpus, state) VALUES (?, ?)", lease.Corpus, string(record))
 		})
 	}
@@ -37,6 +42,27 @@ func (b *Builds) Load(ctx context.Context, corpus string) (*levels.State, error)
 		return nil, fmt.Errorf("sqlite: corpus %s: build: %w", corpus, err)
 	}
 	return &state, nil
+}
+
+// History implements [levels.Builds].
+func (b *Builds) History(ctx context.Context, corpus string) ([]*levels.State, error) {
+	var builds []*levels.State
+	err := b.db.read(ctx, func(s *session) error {
+		return s.rows("SELECT state FROM history WHERE corpus = ?", []any{corpus}, func(scan func(...any) error) error {
+			var text []byte
+			if err := scan(&text); err != nil {
+				return err
+			}
+			past := new(levels.State)
+			builds = append(builds, past)
+			return json.Unmarshal(text, past)
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: corpus %s: builds: %w", corpus, err)
+	}
+	levels.InOrder(builds)
+	return builds, nil
 }
 
 // Report implements [levels.Builds].

@@ -80,7 +80,7 @@ func (c *Corpora) List(ctx context.Context) ([]string, error) {
 func (c *Corpora) Drop(ctx context.Context, name string) error {
 	err := c.db.write(ctx, func(s *session) error {
 		for _, query := range []string{
-			"DELETE FROM corpora WHERE name = ?", "DELETE FROM builds WHERE corpus = ?", "DELETE FROM progress WHERE corpus = ?",
+			"DELETE FROM corpora WHERE name = ?", "DELETE FROM builds WHERE corpus = ?", "DELETE FROM history WHERE corpus = ?", "DELETE FROM progress WHERE corpus = ?",
 			"DELETE FROM wishes WHERE corpus = ?", "DELETE FROM barriers WHERE corpus = ?",
 		} {
 			if err := s.exec(query, name); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aerie-rag/aerie/internal/levels"
 	"github.com/aerie-rag/aerie/internal/store"
@@ -37,7 +38,7 @@ func TestOpenRefuses(t *testing.T) {
 		"a newer schema": {func(home string) {
 			open(t, home, Config{}).Close()
 			raw(t, home, "PRAGMA user_version = 99")
-		}, "written by a newer aerie (schema 99, this one knows 3)"},
+		}, "written by a newer aerie (schema 99, this one knows 4)"},
 		"another program's database": {func(home string) { raw(t, home, "CREATE TABLE t (v)") }, "another program's database"},
 		"no database": {func(home string) {
 			if err := os.WriteFile(filepath.Join(home, FileName), bytes.Repeat([]byte("no database. "), 1000), 0o600); err != nil {
@@ -70,8 +71,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// withoutSources takes away what schema 3 has added.
-const withoutSources = "DROP INDEX documents_by_path; ALTER TABLE documents DROP COLUMN source; ALTER TABLE documents DROP COLUMN path; ALTER TABLE nodes DROP COLUMN updated; ALTER TABLE texts DROP COLUMN context; "
+// withoutSources takes away what schemas 3 and 4 have added.
+const withoutSources = "DROP INDEX documents_by_path; ALTER TABLE documents DROP COLUMN source; ALTER TABLE documents DROP COLUMN path; ALTER TABLE nodes DROP COLUMN updated; ALTER TABLE texts DROP COLUMN context; DROP TABLE history; "
 
 // TestOldSchema: a home of schema 1 opens, keeps what it has, and takes what is new.
 func TestOldSchema(t *testing.T) {
@@ -99,6 +100,31 @@ func TestOldSchema(t *testing.T) {
 	}
 	if got, err := st.Get(t.Context(), "c", []tree.ID{carried.ID}, everything); err != nil || got[0].Author != sum.ID || got[0].Unseen != 5 {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestHistoryOfAnOldHome: the history of a home of schema 3 begins with the build that it knows.
+func TestHistoryOfAnOldHome(t *testing.T) {
+	home := t.TempDir()
+	db := open(t, home, Config{})
+	lease, err := db.Builds().Acquire(t.Context(), "c", levels.RightBuild, "a", time.Minute, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := &levels.State{
+		Corpus: "c", Build: "b1", Generation: 2, Status: levels.Built, Settings: map[string]string{"summaries.model": "m"},
+		Buried: []levels.Burial{{Task: "t", Error: "an error of the endpoint"}}, Started: time.Unix(1, 0).UTC(),
+	}
+	if err := db.Builds().Save(t.Context(), lease, state); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw(t, home, "DROP TABLE history; PRAGMA user_version = 3")
+	past, err := open(t, home, Config{}).Builds().History(t.Context(), "c")
+	if err != nil || len(past) != 1 || past[0].Build != "b1" || past[0].Generation != 2 || !past[0].Started.Equal(state.Started) || len(past[0].Buried) != 0 {
+		t.Errorf("%+v, %v", past, err)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // schemaVersion is what user_version holds. Raise it with every change of the schema, and add the step that
 // leads there to migrations.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // applicationID marks the file as ours, for file(1) and against mistakes: "aeri".
 const applicationID = 0x61657269
@@ -115,6 +115,16 @@ ALTER TABLE documents ADD COLUMN path TEXT NOT NULL DEFAULT '';
 CREATE INDEX documents_by_path ON documents (corpus, path) WHERE path <> '';
 ALTER TABLE nodes ADD COLUMN updated INTEGER NOT NULL DEFAULT 0; -- Unix time in seconds; 0: unknown
 ALTER TABLE texts ADD COLUMN context TEXT NOT NULL DEFAULT '';
+`, `
+-- What is kept of every build.
+CREATE TABLE history (
+	corpus TEXT NOT NULL,
+	build  TEXT NOT NULL,
+	state  TEXT NOT NULL,                 -- levels.State as JSON, as its Past has it
+	PRIMARY KEY (corpus, build)
+) WITHOUT ROWID;
+INSERT INTO history (corpus, build, state)
+	SELECT corpus, json_extract(state, '$.build'), json_remove(state, '$.buried', '$.settings') FROM builds;
 `}
 
 // migrate creates the schema or brings it up to date, in one transaction.

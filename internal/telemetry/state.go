@@ -97,6 +97,11 @@ func (b *watchedBuilds) Save(ctx context.Context, lease levels.Lease, state *lev
 	return b.Builds.Save(ctx, lease, state)
 }
 
+func (b *watchedBuilds) History(ctx context.Context, corpus string) (builds []*levels.State, err error) {
+	defer b.timed(&err)()
+	return b.Builds.History(ctx, corpus)
+}
+
 func (b *watchedBuilds) Load(ctx context.Context, corpus string) (state *levels.State, err error) {
 	defer b.timed(&err)()
 	return b.Builds.Load(ctx, corpus)

@@ -153,9 +153,10 @@ func (a awayState) Release(context.Context, levels.Lease) error { return a.err }
 func (a awayState) Holder(context.Context, string, levels.Right) (string, error) {
 	return "", a.err
 }
-func (a awayState) Save(context.Context, levels.Lease, *levels.State) error { return a.err }
-func (a awayState) Load(context.Context, string) (*levels.State, error)     { return nil, a.err }
-func (a awayState) Report(context.Context, string, levels.Progress) error   { return a.err }
+func (a awayState) Save(context.Context, levels.Lease, *levels.State) error  { return a.err }
+func (a awayState) Load(context.Context, string) (*levels.State, error)      { return nil, a.err }
+func (a awayState) History(context.Context, string) ([]*levels.State, error) { return nil, a.err }
+func (a awayState) Report(context.Context, string, levels.Progress) error    { return a.err }
 func (a awayState) Progress(context.Context, string) (levels.Progress, error) {
 	return levels.Progress{}, a.err
 }

@@ -93,6 +93,38 @@ var buildTests = []contractTest{
 		s.ok("Renew", err)
 		s.ok("Check after Renew", s.Builds.Check(s.Context(), renewed))
 	}},
+	{"HistoryKeepsEachBuild", func(s *suite) {
+		kept := func(when string, want ...string) {
+			s.Helper()
+			past, err := s.Builds.History(s.Context(), s.corpus)
+			s.ok("History", err)
+			var got []string
+			for _, b := range past {
+				got = append(got, fmt.Sprint(b.Build, " ", b.Status, " ", b.Levels[0].Usage.Calls, " ", len(b.Buried), " ", b.Settings))
+			}
+			s.same("history "+when, got, want)
+		}
+		kept("of nothing")
+		a := s.acquire("a", 0)
+		first, second := s.state("z1"), s.state("b2")
+		first.Settings = map[string]string{"summaries.model": "m", "build.slots": "8"}
+		second.Started = first.Started.Add(time.Hour)
+		calls := one.Calls
+		s.ok("Save", s.Builds.Save(s.Context(), a, first))
+		kept("of one that runs", fmt.Sprint("z1 running ", calls, " 0 map[summaries.model:m]"))
+		first.Status, first.Levels[0].Usage.Calls = levels.Built, calls+1
+		s.ok("Save of its end", s.Builds.Save(s.Context(), a, first))
+		s.ok("Save of another", s.Builds.Save(s.Context(), a, second))
+		want := []string{fmt.Sprint("z1 done ", calls+1, " 0 map[summaries.model:m]"), fmt.Sprint("b2 running ", calls, " 0 map[]")}
+		kept("of two", want...)
+		s.acquire("a", 0)
+		first.Status = levels.Failed
+		s.fails("Save under the first epoch", s.Builds.Save(s.Context(), a, first), levels.ErrFenced)
+		kept("after a save that was refused", want...)
+		s.update(s.corpus, func(*levels.Corpus) {})
+		s.ok("Drop", s.Corpora.Drop(s.Context(), s.corpus))
+		kept("of a corpus that is gone")
+	}},
 	{"HolderAcquiresAgain", func(s *suite) {
 		first := s.acquire("a", 0)
 		second := s.acquire("a", 0)

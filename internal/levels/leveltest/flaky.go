@@ -169,6 +169,11 @@ func (f *FlakyBuilds) Save(ctx context.Context, lease levels.Lease, state *level
 	return f.Schedule.around("Save", lease.Corpus, func() error { return f.Inner.Save(ctx, lease, state) })
 }
 
+// History implements [levels.Builds].
+func (f *FlakyBuilds) History(ctx context.Context, corpus string) ([]*levels.State, error) {
+	return result(f.Schedule, "History", corpus, func() ([]*levels.State, error) { return f.Inner.History(ctx, corpus) })
+}
+
 // Load implements [levels.Builds].
 func (f *FlakyBuilds) Load(ctx context.Context, corpus string) (*levels.State, error) {
 	return result(f.Schedule, "Load", corpus, func() (*levels.State, error) { return f.Inner.Load(ctx, corpus) })

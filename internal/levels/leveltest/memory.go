@@ -22,6 +22,7 @@ type Memory struct {
 	barriers map[tree.Level]*memoryBarrier
 	leases   map[leaseOf]levels.Lease // a released one has no holder
 	states   map[string][]byte
+	history  map[[2]string][]byte // by corpus and build
 	progress map[string]levels.Reports
 	wishes   map[[2]string]levels.Stop
 	corpora  map[string][]byte
@@ -58,7 +59,7 @@ func NewMemory() *Memory { return NewMemoryAt(time.Now) }
 func NewMemoryAt(now func() time.Time) *Memory {
 	return &Memory{
 		now: now, barriers: map[tree.Level]*memoryBarrier{}, leases: map[leaseOf]levels.Lease{},
-		states: map[string][]byte{}, progress: map[string]levels.Reports{}, wishes: map[[2]string]levels.Stop{},
+		states: map[string][]byte{}, history: map[[2]string][]byte{}, progress: map[string]levels.Reports{}, wishes: map[[2]string]levels.Stop{},
 		corpora: map[string][]byte{}, plans: map[tree.Level][]byte{}, trees: map[string][]byte{}, copies: map[string][]byte{},
 	}
 }

@@ -98,6 +98,7 @@ func (m *Memory) Save(ctx context.Context, lease levels.Lease, state *levels.Sta
 		return err
 	}
 	m.states[lease.Corpus] = encode(state)
+	m.history[[2]string{lease.Corpus, state.Build}] = encode(state.Past())
 	return nil
 }
 
@@ -109,6 +110,27 @@ func (m *Memory) Load(ctx context.Context, corpus string) (*levels.State, error)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return decode[levels.State](m.states[corpus], "build of corpus "+corpus)
+}
+
+// History implements [levels.Builds].
+func (m *Memory) History(ctx context.Context, corpus string) ([]*levels.State, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var builds []*levels.State
+	for key, record := range m.history {
+		if key[0] == corpus {
+			past, err := decode[levels.State](record, "build "+key[1])
+			if err != nil {
+				return nil, err
+			}
+			builds = append(builds, past)
+		}
+	}
+	levels.InOrder(builds)
+	return builds, nil
 }
 
 // Report implements [levels.Builds].
@@ -324,6 +346,7 @@ func (m *memoryCorpora) Drop(ctx context.Context, name string) error {
 	defer m.mu.Unlock()
 	delete(m.corpora, name)
 	delete(m.states, name)
+	maps.DeleteFunc(m.history, func(k [2]string, _ []byte) bool { return k[0] == name })
 	delete(m.progress, name)
 	maps.DeleteFunc(m.wishes, func(k [2]string, _ levels.Stop) bool { return k[0] == name })
 	maps.DeleteFunc(m.barriers, func(l tree.Level, _ *memoryBarrier) bool { return l.Corpus == name })
