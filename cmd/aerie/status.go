@@ -60,7 +60,7 @@ func (c *cli) status(ctx context.Context, watch bool, every time.Duration) error
 
 func (c *cli) readStatus(ctx context.Context) (api.Status, string, error) {
 	if c.cfg.Server.URL == "" && !c.homeExists() {
-		return api.Status{Corpora: []api.CorpusStatus{}, Workers: api.WorkersOf(nil, time.Now()), Away: []string{}}, c.home, nil
+		return api.Status{Corpora: []api.CorpusStatus{}, Workers: api.WorkersOf(nil, time.Now())}, c.home, nil
 	}
 	h, err := c.openReading()
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 type Status struct {
 	Corpora []CorpusStatus `json:"corpora"`
 	Workers
-	Away []string `json:"away" doc:"a sentence for each server that can't be reached and that this was answered without"`
 }
 
 // CorpusStatus is one corpus for one screen.

@@ -30,11 +30,12 @@ type Coordinator struct {
 type Workers struct {
 	Workers      []Worker      `json:"workers"`
 	Coordinators []Coordinator `json:"coordinators"`
+	Away         []string      `json:"away" doc:"a sentence for each server that can't be reached and that this was answered without"`
 }
 
 // WorkersOf returns those members that work now.
 func WorkersOf(members []levels.Member, now time.Time) Workers {
-	all := Workers{Workers: []Worker{}, Coordinators: []Coordinator{}}
+	all := Workers{Workers: []Worker{}, Coordinators: []Coordinator{}, Away: []string{}}
 	for _, m := range members {
 		waiting := append([]string{}, m.WaitingFor...)
 		switch {

@@ -31,14 +31,14 @@ func (s *Service) retriever(record *levels.Corpus) *retrieve.Retriever {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.retrievers[kind] == nil {
-		s.retrievers[kind] = retrieve.New(cfg, s.deps.Store, s.deps.Corpora, embedder)
+		s.retrievers[kind] = retrieve.New(cfg, s.deps.Store, s.reading(), embedder)
 	}
 	return s.retrievers[kind]
 }
 
 // hidden counts the leaves of a corpus that no query finds.
 func (s *Service) hidden(ctx context.Context, corpus string) (int, error) {
-	record, err := s.deps.Corpora.Load(ctx, corpus)
+	record, err := s.reading().Load(ctx, corpus)
 	if errors.Is(err, levels.ErrNotFound) {
 		return 0, nil // deleted meanwhile
 	}

@@ -12,6 +12,7 @@ import (
 const (
 	patience  = 1500 * time.Millisecond
 	reachWait = 2 * time.Second
+	awayWait  = time.Second
 )
 
 // Server is one that answers depend on.
@@ -25,13 +26,13 @@ const (
 )
 
 // away tells of the servers that a status is answered without: of the queue, which it doesn't need and builds do. It asks for at most
-// reachWait.
+// awayWait.
 func (s *Service) away(ctx context.Context) []string {
 	said := []string{}
 	if s.deps.Reach == nil {
 		return said
 	}
-	ctx, cancel := context.WithTimeout(ctx, reachWait)
+	ctx, cancel := context.WithTimeout(ctx, awayWait)
 	defer cancel()
 	if err := s.deps.Reach(ctx, ServerQueue); err != nil {
 		e := api.Judge(err)

@@ -25,7 +25,11 @@ func (s *Service) members(ctx context.Context) ([]levels.Member, error) {
 // Workers tells who works now.
 func (s *Service) Workers(ctx context.Context) (api.Workers, error) {
 	all, err := within(ctx, s, []Server{ServerState}, s.members)
-	return api.WorkersOf(all, time.Now()), err
+	workers := api.WorkersOf(all, time.Now())
+	if err == nil {
+		workers.Away = s.away(ctx)
+	}
+	return workers, err
 }
 
 // Dead tells which tasks of a corpus's newest build are buried.
