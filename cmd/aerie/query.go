@@ -60,6 +60,7 @@ func (o *queryOptions) flags(f *pflag.FlagSet) {
 	f.Int("per-level", *d.PerLevel, "mode traversal: nodes kept of each level")
 	f.Bool("leaves-only", *d.LeavesOnly, "mode traversal: leaves are the only hits")
 	f.Int("pool", *d.Pool, "nodes that are fetched before packing")
+	f.String("hops", string(*d.Hops), "1: only what resembles the query | 2: also what the first hits point to by names and rare terms | auto: 2 if the query names something")
 	f.Float64("sharpness", *d.Sharpness, "pack coverage: how fast relevance falls")
 	f.Float64("context", *d.Context, "pack coverage: how much relevant neighbors in its document lift a leaf")
 	f.Float64("summary-weight", *d.SummaryWeight, "pack coverage: factor on the relevance of summaries")

@@ -50,6 +50,9 @@ func (s *search) explained(c *candidate, rank int) Explained {
 // why is the sentence about a candidate's fate, and about its text where that is older than its place.
 func (s *search) why(c *candidate) string {
 	why := s.fate(c)
+	if l := c.parts.Link; l != nil {
+		why += fmt.Sprintf("; linked: %s → %q → this", l.From, l.Term)
+	}
 	if n := &c.node; n.Carried() {
 		why += fmt.Sprintf("; its text was carried over from %s and has not seen %d tokens below it", n.Author, n.Unseen)
 	}

@@ -18,16 +18,16 @@ func (s *search) fetch(ctx context.Context, limit int) (pool, error) {
 		q.With = store.Fields{Text: true, Metadata: true} // nearly all are looked at
 	}
 	var near, worded []store.Hit
-	both, ctx := errgroup.WithContext(ctx)
+	both, within := errgroup.WithContext(ctx)
 	if *s.req.Alpha > 0 {
 		both.Go(func() (err error) {
-			near, err = s.find(ctx, s.nodes.Search, q)
+			near, err = s.find(within, s.nodes.Search, q)
 			return err
 		})
 	}
 	if *s.req.Alpha < 1 {
 		both.Go(func() (err error) {
-			worded, err = s.find(ctx, s.nodes.Keyword, q)
+			worded, err = s.find(within, s.nodes.Keyword, q)
 			return err
 		})
 	}
@@ -44,7 +44,7 @@ func (s *search) fetch(ctx context.Context, limit int) (pool, error) {
 	for _, c := range candidates {
 		c.loaded = q.With.Text
 	}
-	return pool{candidates: candidates, all: len(near) < limit && len(worded) < limit}, nil
+	return s.hop(ctx, pool{candidates: candidates, all: len(near) < limit && len(worded) < limit})
 }
 
 // reciprocalOffset is k of reciprocal rank fusion (Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion

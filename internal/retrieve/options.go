@@ -63,6 +63,9 @@ type Options struct {
 	// Boost; above 0.
 	SummaryWeight *float64 `json:"summary_weight,omitempty" doc:"pack coverage: factor on the relevance of summaries; default 0.7"`
 
+	// Hops says whether what the first hits name is followed to other leaves.
+	Hops *Hops `json:"hops,omitempty" doc:"1: only what resembles the query; 2: also what the first hits point to by rare terms; auto (default): 2 if the query names something"`
+
 	// Parents puts a summary in the place of hits that are at least half of its children, where the budget allows.
 	Parents *bool `json:"parents,omitempty" doc:"a summary in the place of hits that are at least half of its children"`
 	// Overview is the share of the budget, and of the number of hits, that the upper levels have for themselves, 0 to 1. Nil
@@ -95,6 +98,7 @@ func (o Options) settled() Options {
 	settle(&o.Sharpness, 2.5)
 	settle(&o.Context, 0.4)
 	settle(&o.SummaryWeight, 0.7)
+	settle(&o.Hops, AutoHops)
 	settle(&o.Parents, false)
 	settle(&o.Stale, false)
 	settle(&o.Explain, false)
@@ -157,6 +161,7 @@ func (o *Options) checkUsed(settled *Options) error {
 		{"leaves_only", o.LeavesOnly != nil, mode == Traversal},
 		{"pool", o.Pool != nil, mode != Traversal},
 		{"overview", o.Overview != nil, mode != Traversal && mode != Filter},
+		{"hops", o.Hops != nil, (mode == Collapsed || mode == Filter) && alpha > 0 && alpha < 1 && *settled.Fusion == Relative},
 		{"sharpness", o.Sharpness != nil, pack == Coverage},
 		{"context", o.Context != nil, pack == Coverage},
 		{"summary_weight", o.SummaryWeight != nil, pack == Coverage && mode != Blend && mode != Boost},
@@ -180,7 +185,7 @@ func (o *Options) all() []option {
 		whole("min_level", &o.MinLevel), whole("max_level", &o.MaxLevel), decimal("alpha", &o.Alpha), named("fusion", &o.Fusion),
 		decimal("boost", &o.Boost), decimal("candidates", &o.Candidates), whole("per_level", &o.PerLevel), truth("leaves_only", &o.LeavesOnly),
 		whole("pool", &o.Pool), decimal("sharpness", &o.Sharpness), decimal("context", &o.Context),
-		decimal("summary_weight", &o.SummaryWeight), truth("parents", &o.Parents), decimal("overview", &o.Overview), truth("stale", &o.Stale), truth("explain", &o.Explain),
+		decimal("summary_weight", &o.SummaryWeight), named("hops", &o.Hops), truth("parents", &o.Parents), decimal("overview", &o.Overview), truth("stale", &o.Stale), truth("explain", &o.Explain),
 	}
 }
 

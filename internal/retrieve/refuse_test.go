@@ -174,7 +174,7 @@ func TestOptionsByName(t *testing.T) {
 		if err := given.Set(name, text); err != nil {
 			t.Error(err)
 		}
-		if err := new(retrieve.Options).Set(name, "?"); (err == nil) != slices.Contains([]string{"mode", "pack", "fusion"}, name) {
+		if err := new(retrieve.Options).Set(name, "?"); (err == nil) != slices.Contains([]string{"mode", "pack", "fusion", "hops"}, name) {
 			t.Errorf("%s is ?: %v", name, err)
 		}
 	}

@@ -21,6 +21,18 @@ const (
 // Modes lists the modes in the order of the documentation.
 func Modes() []Mode { return []Mode{Collapsed, Traversal, Blend, Boost, Filter} }
 
+// Hops says how far a query goes.
+type Hops string
+
+// The ways.
+const (
+	// AutoHops is two for a query that names something, else one.
+	AutoHops Hops = "auto"
+	OneHop   Hops = "1"
+	// TwoHops follows the rare terms of the first hits.
+	TwoHops Hops = "2"
+)
+
 // Pack says how candidates are chosen until the budget is used up.
 type Pack string
 

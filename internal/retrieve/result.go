@@ -53,6 +53,8 @@ type Parts struct {
 	Boost float64 `json:"boost,omitempty"`
 	// Relevance is what packing by coverage made of the score: 1 for the best, falling fast.
 	Relevance float64 `json:"relevance,omitempty"`
+	// Link is how a second hop reached the leaf; nil if none did.
+	Link *Link `json:"link,omitempty"`
 	// Gain is what the node added per unit of cost when it was chosen by coverage.
 	Gain float64 `json:"gain,omitempty"`
 }

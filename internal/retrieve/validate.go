@@ -28,6 +28,7 @@ func (r *Request) validate() error {
 	oneOf(&bad, "mode", *r.Mode, Modes())
 	oneOf(&bad, "pack", *r.Pack, Packs())
 	oneOf(&bad, "fusion", *r.Fusion, Fusions())
+	oneOf(&bad, "hops", *r.Hops, []Hops{AutoHops, OneHop, TwoHops})
 	atLeast(&bad, "budget", *r.Budget, 0, " (0: no bound)")
 	atLeast(&bad, "top-k", *r.TopK, 0, " (0: no bound)")
 	atLeast(&bad, "per-level", *r.PerLevel, 1, "")

@@ -25,6 +25,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"DocumentFilter", documentFilter}, {"DeletedDocument", deletedDocument},
 		{"TopKMeansK", topKMeansK}, {"ParentsReplaceHits", parentsReplaceHits}, {"BroadQuestions", broadQuestions},
 		{"KeepLeavesFalse", keepLeavesFalse}, {"ReplacedText", replacedText},
+		{"SecondHop", secondHop},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(suite{T: t, store: open(t), corpus: "retrieve-" + strings.ToLower(test.name)})
