@@ -30,8 +30,8 @@ const askLong = `Finds what the corpus holds about a question, as aerie query do
 with numbered citations.
 
 The chat model is that of summaries (summaries.provider openai, base_url, model, max_output_tokens); with the built-in provider the
-answer quotes the corpus. Every sentence cites what was found, or is marked "` + answer.NotFromCorpus + `"; a citation says
-where to look, not that the sentence is true. If nothing relevant was found, that is the answer, and no model is asked: --min-similarity
+answer quotes the corpus. Every sentence cites what was found, by the model or, where that names nothing, by aerie, which compares
+their words; what nothing supports is said in one note. A citation says where to look, not that the sentence is true. If nothing relevant was found, that is the answer, and no model is asked: --min-similarity
 is what the best hit must reach, unless the hits share most of the question's words.
 
 TEXT - reads the question from stdin; with --output jsonl it reads one question a line and answers one a line.`

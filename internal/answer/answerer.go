@@ -149,14 +149,14 @@ func (a *Answerer) Answer(ctx context.Context, found retrieve.Result, on func(Se
 		return out.abstain("the model found no answer in the passages"), nil
 	}
 	out.finish(sentences)
-	if len(out.Citations) == 0 {
-		out.Notes = append(out.Notes, uncited)
+	if note := unsupported(out.Sentences); note != "" {
+		out.Notes = append(out.Notes, note)
+	}
+	if foundByAerie(out.Sentences) {
+		out.Notes = append(out.Notes, "some citations were found by comparing words: the model had named none")
 	}
 	return out, nil
 }
-
-// uncited is the note on an answer that rests on nothing that was found: a model too small to follow instructions writes such.
-const uncited = "no sentence of the answer cites the corpus: it is the model's own, or not an answer at all"
 
 func (out Answer) abstain(why string) Answer {
 	out.Abstained, out.Why, out.Text = true, why, Abstention
@@ -200,7 +200,7 @@ func (a *Answerer) ask(ctx context.Context, out *Answer, on func(Sentence)) ([]S
 			return nil, err
 		}
 		out.HitsRead = p.hits
-		r := reader{n: p.hits, on: on}
+		r := reader{n: p.hits, evidence: newEvidence(out.Hits[:p.hits]), on: on}
 		var hear func(string)
 		if on != nil {
 			hear = r.write
@@ -245,6 +245,7 @@ func refused(reason llm.Reason, reply llm.Reply) error {
 // reader makes sentences of a text as it comes.
 type reader struct {
 	n         int // hits that can be cited
+	evidence  *evidence
 	on        func(Sentence)
 	split     splitter
 	heard     strings.Builder
@@ -270,6 +271,9 @@ func (r *reader) take(raw string) {
 	}
 	body := strings.TrimLeftFunc(raw, unicode.IsSpace)
 	s := judge(raw, r.n)
+	if r.evidence != nil {
+		r.evidence.cite(&s)
+	}
 	if len(r.sentences) > 0 {
 		s.Gap = gapOf(r.gap + raw[:len(raw)-len(body)])
 	}
@@ -297,7 +301,7 @@ func gapOf(white string) string {
 // no part of it. Of one that was cut off, the last sentence is left out if there are others.
 func (r *reader) close(text string, cutOff bool) []Sentence {
 	if strings.TrimSpace(r.heard.String()) != strings.TrimSpace(text) {
-		whole := reader{n: r.n}
+		whole := reader{n: r.n, evidence: r.evidence}
 		if r.heard.Len() == 0 {
 			whole.on = r.on
 		}

@@ -96,10 +96,10 @@ func TestAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Sentence{
-		{Text: "Herons wait in water [1].", Citations: []int{1}, FromCorpus: true},
-		{Text: "They like it cold. (not from the corpus)", Citations: []int{}, Gap: " "},
-		{Text: "Owls listen [2, 3].", Citations: []int{2, 3}, FromCorpus: true, Gap: "\n\n"},
-		{Text: "So says [7]. (not from the corpus)", Citations: []int{}, Gap: " "},
+		{Text: "Herons wait in water [1].", Citations: []int{1}, FromCorpus: true, By: ByModel},
+		{Text: "They like it cold.", Citations: []int{}, Gap: " "},
+		{Text: "Owls listen [2, 3].", Citations: []int{2, 3}, FromCorpus: true, By: ByModel, Gap: "\n\n"},
+		{Text: "So says [7].", Citations: []int{}, Gap: " "},
 	}
 	if diff := cmp.Diff(want, got.Sentences); diff != "" {
 		t.Errorf("sentences (-want +got):\n%s", diff)
@@ -107,7 +107,7 @@ func TestAnswer(t *testing.T) {
 	if diff := cmp.Diff(want, heard); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
-	const all = "Herons wait in water [1]. They like it cold. (not from the corpus)\n\nOwls listen [2, 3]. So says [7]. (not from the corpus)"
+	const all = "Herons wait in water [1]. They like it cold.\n\nOwls listen [2, 3]. So says [7]."
 	if got.Text != all || got.Calls != 1 || got.InputTokens != 100 || got.Abstained || got.HitsRead != 3 || got.Model != "m" {
 		t.Errorf("%+v", got)
 	}
@@ -232,7 +232,7 @@ func TestCutOff(t *testing.T) {
 	for text, want := range map[string]string{
 		"They wait [1]. They eat fi":    "They wait [1].",
 		"They wait [1]. They eat [1].":  "They wait [1]. They eat [1].",
-		"They wait and wait and wai":    "They wait and wait and wai (not from the corpus)",
+		"They wait and wait and wai":    "They wait and wait and wai",
 		"They wait [1]. They eat. [2":   "They wait [1].",
 		"They wait [1]. They eat. [2] ": "They wait [1]. They eat. [2]",
 	} {
@@ -247,11 +247,41 @@ func TestCutOff(t *testing.T) {
 
 // TestUncited: an answer that rests on nothing that was found says so.
 func TestUncited(t *testing.T) {
-	for text, want := range map[string][]string{"They are grey. They wait [9].": {uncited}, "They are grey. They wait [1].": nil} {
+	for text, want := range map[string][]string{
+		"They are grey. They wait [9].": {"nothing of the answer is supported by what was found: it is the model's own, or not an answer at all"},
+		"They are grey. They wait [1].": {"1 of 2 sentences are supported by nothing that was found, and are the model's own"}, "They wait [1].": nil,
+	} {
 		got, err := New(config(), says(text), counter{}).Answer(t.Context(), birds("What do herons do?"), nil)
 		if diff := cmp.Diff(want, got.Notes); err != nil || diff != "" {
 			t.Errorf("%q: %v, notes (-want +got):\n%s", text, err, diff)
 		}
+	}
+}
+
+// TestB25Citations (FAULTS2 B25): a sentence without a citation gets that of the hit whose words it says; one that no hit supports gets
+// none, and all of these are told of in one note. What the model cites and the hit doesn't say is noted too.
+func TestB25Citations(t *testing.T) {
+	result := found("What do herons do?")
+	result.Hits = []retrieve.Hit{
+		leaf("heron", "Grey herons wait in shallow water for passing fish at dawn.", 0.9), leaf("owl", "Barn owls locate mice by hearing in complete darkness.", 0.8),
+	}
+	text := "Grey herons wait for fish in shallow water. Owls locate mice by hearing alone. Penguins breed in Antarctic colonies each winter. Barn owls locate mice in darkness [1]. Grey herons wait [1]."
+	got, err := New(config(), says(text), counter{}).Answer(t.Context(), result, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Sentence{
+		{Text: "Grey herons wait for fish in shallow water. [1]", Citations: []int{1}, FromCorpus: true, By: ByAerie},
+		{Text: "Owls locate mice by hearing alone. [2]", Citations: []int{2}, FromCorpus: true, By: ByAerie, Gap: " "},
+		{Text: "Penguins breed in Antarctic colonies each winter.", Citations: []int{}, Gap: " "},
+		{Text: "Barn owls locate mice in darkness [1].", Citations: []int{1}, FromCorpus: true, By: ByModel, Doubtful: []int{1}, Gap: " "},
+		{Text: "Grey herons wait [1].", Citations: []int{1}, FromCorpus: true, By: ByModel, Gap: " "},
+	}
+	if diff := cmp.Diff(want, got.Sentences); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.Notes) != 2 || !strings.Contains(got.Notes[0], "1 of 5 sentences") || len(got.Citations) != 2 {
+		t.Errorf("%q, %+v", got.Notes, got.Citations)
 	}
 }
 
@@ -278,7 +308,7 @@ func TestWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.HitsRead < 2 || got.HitsRead >= 40 || len(got.Notes) != 1 || got.Sentences[1].FromCorpus {
+	if got.HitsRead < 2 || got.HitsRead >= 40 || len(got.Notes) != 2 || got.Sentences[1].FromCorpus {
 		t.Errorf("%d hits were read, %q, %+v", got.HitsRead, got.Notes, got.Sentences)
 	}
 	// An endpoint with a smaller window than it is said to have gets less.
@@ -351,7 +381,7 @@ func TestThroughTheEndpoint(t *testing.T) {
 	for _, query := range []string{"What do herons do?", "What do herons wait for?", "Do herons wait?", "Where do herons wait?"} {
 		var heard []string
 		got, err := New(config(), model, counter{}).Answer(t.Context(), birds(query), func(s Sentence) { heard = append(heard, s.Text) })
-		want := []string{"Herons wait [1].", "They are grey. (not from the corpus)"}
+		want := []string{"Herons wait [1].", "They are grey."}
 		if diff := cmp.Diff(want, heard); err != nil || diff != "" || got.Text != strings.Join(want, " ") {
 			t.Errorf("%s: %q, %v, heard (-want +got):\n%s\n%+v %d", query, got.Text, err, diff, fake.Counts(), got.Calls)
 		}

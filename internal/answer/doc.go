@@ -1,7 +1,8 @@
 // Package answer makes an answer with citations of what a query found.
 //
 // It trusts nobody: neither the passages, which anyone may have written, nor the model. What it returns are
-// sentences, each of which either cites hits that exist, or is marked as not from the corpus.
+// sentences, which cite hits that exist: by the model's word or, where it names none, by what aerie finds that says the same. What
+// nothing supports is told of in a note.
 //
 //  1. relevance: without a hit that is near enough to the question, or that holds enough of its words, there is no
 //     answer, and no call is made ([Answer.Abstained]).

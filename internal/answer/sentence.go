@@ -9,18 +9,18 @@ import (
 	"github.com/aerie-rag/aerie/internal/printable"
 )
 
-// NotFromCorpus is the mark of a sentence that cites nothing, or a hit that doesn't exist.
-const NotFromCorpus = "(not from the corpus)"
-
 // Sentence is one sentence of an answer.
 type Sentence struct {
-	// Text is the sentence with its citations, and with the mark NotFromCorpus at its end where that is due. It holds
-	// nothing that steers a terminal.
+	// Text is the sentence with its citations. It holds nothing that steers a terminal.
 	Text string `json:"text"`
 	// Citations are the numbers of hits that it cites, from 1, ascending. Never nil.
 	Citations []int `json:"citations"`
 	// FromCorpus says that it cites, and only what exists.
 	FromCorpus bool `json:"from_corpus"`
+	// By says who found its citations, ByModel or ByAerie; "" if it has none.
+	By string `json:"by,omitempty"`
+	// Doubtful are those of its citations whose hits hold next to none of its words.
+	Doubtful []int `json:"doubtful,omitempty"`
 	// Gap is the white space between the sentence before and this one; "" for the first.
 	Gap string `json:"-"`
 }
@@ -30,8 +30,8 @@ func judge(raw string, n int) Sentence {
 	text := strings.TrimSpace(printable.Text(raw))
 	numbers, exist := cited(text, n)
 	s := Sentence{Text: text, Citations: numbers, FromCorpus: exist && len(numbers) > 0}
-	if !s.FromCorpus {
-		s.Text += " " + NotFromCorpus
+	if s.FromCorpus {
+		s.By = ByModel
 	}
 	return s
 }
