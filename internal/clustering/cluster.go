@@ -101,7 +101,7 @@ func hopeless(in Input, limit, least int) string {
 	}
 	large, total := 0, 0
 	for _, t := range in.Tokens {
-		total += t
+		total += min(t, limit) // a row over the cap is one cluster, not several
 		if t > limit/2 {
 			large++ // two of these are over the cap
 		}
