@@ -238,7 +238,7 @@ func TestB20FreeOutput(t *testing.T) {
 	fixtures := fresh(t)
 	o := oddEndpoint(t, func(asked) answered { return answered{text: "A summary.", out: 3} })
 	aerie(t, "ingest", fixtures).want(t, exitDone)
-	r := aerie(t, append([]string{"build"}, o.flags("--max-cost", "1", "--prices", "{m: {input: 2}}")...)...).want(t, exitUsage)
+	r := aerie(t, append([]string{"build"}, o.flags("--max-cost", "1", "--build-prices", "{m: {input: 2}}")...)...).want(t, exitUsage)
 	if !strings.Contains(r.stderr, "has no output") {
 		t.Errorf("%s", r.stderr)
 	}
