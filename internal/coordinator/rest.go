@@ -46,6 +46,9 @@ func (r *run) stopOn(cause error) error {
 		return errors.Join(cause, err)
 	}
 	if err := r.save(ctx); err != nil {
+		if space.Is(err) && !space.Is(cause) {
+			return err // a wish for a stop says it in words alone
+		}
 		if stop.Cause == levels.CauseFull {
 			return cause // there is no room for the record either; a build that nobody holds goes on like one that rests
 		}

@@ -28,7 +28,7 @@ func (s *search) notes() []string {
 }
 
 // whyLittle says why there are fewer hits than a person might expect, or none.
-func (s *search) whyLittle(pool, chosen []*candidate) []string {
+func (s *search) whyLittle(pool []*candidate) []string {
 	var notes []string
 	if len(word.Query(s.req.Query)) == 0 {
 		notes = append(notes, fmt.Sprintf("the query %.40q holds no word: ask in words", strings.TrimSpace(s.req.Query)))

@@ -63,7 +63,7 @@ func (s *search) run(ctx context.Context) (Result, error) {
 		result.Hits = append(result.Hits, s.hit(c))
 		result.Tokens += c.node.Tokens
 	}
-	result.Notes = append(result.Notes, s.whyLittle(pool, chosen)...)
+	result.Notes = append(result.Notes, s.whyLittle(pool)...)
 	if *s.req.Explain {
 		result.Explain, err = s.explain(ctx, pool)
 	}
