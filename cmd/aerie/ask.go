@@ -176,7 +176,7 @@ func (c *cli) showSources(out *flow, r api.Answer) {
 		b.WriteString("\n")
 	}
 	for _, cite := range r.Citations {
-		head := fmt.Sprintf("[%d] level %d  %s  ", cite.N, cite.Level, printable.Text(documentList(cite.DocumentIDs)))
+		head := fmt.Sprintf("[%d] level %d  %s  ", cite.N, cite.Level, printable.Text(documentIn(cite.DocumentIDs, cite.Context)))
 		fmt.Fprintf(&b, "%s%s\n", head, firstLine(printable.Text(r.Hits[cite.N-1].Text), width-len([]rune(head))))
 	}
 	fmt.Fprintf(&b, "\n%s, %s tokens of %s", plural(len(r.Hits), "hit", "hits"), count(r.Tokens), r.Corpus)

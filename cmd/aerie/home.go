@@ -133,6 +133,9 @@ func (h *home) queryVectors() (queryVectors, error) { return h.places.Embedder(h
 
 // IngestFiles implements documents.
 func (h *home) IngestFiles(ctx context.Context, req ingest.Request) (api.IngestReport, error) {
+	if h.c.origins.Of("chunking.tokens").Source != config.FromDefault { // else the corpus keeps what it has
+		req.ChunkTokens = h.cfg.Chunking.Tokens
+	}
 	ticker := newTicker(h.c, "ingesting")
 	defer ticker.stop()
 	h.ingested = func(p ingest.Progress) {

@@ -32,6 +32,7 @@ func (c *cli) ingestCommand() *cobra.Command {
 	var vectors string
 	var prune, build, verbose bool
 	var reading corpus.Reading
+	var around bool
 	cmd := &cobra.Command{
 		Use:     "ingest PATH...",
 		Short:   "Bring files, folders or ready-made chunks into the corpus",
@@ -42,7 +43,11 @@ func (c *cli) ingestCommand() *cobra.Command {
 			if err := reading.Check(); err != nil {
 				return usagef("", "%w", err)
 			}
-			return c.ingest(cmd.Context(), ingest.Request{Paths: args, Vectors: vectors, Prune: prune, Stdin: c.in, Reading: reading}, build, verbose)
+			req := ingest.Request{Paths: args, Vectors: vectors, Prune: prune, Stdin: c.in, Reading: reading}
+			if cmd.Flags().Changed("context") {
+				req.Context = &around
+			}
+			return c.ingest(cmd.Context(), req, build, verbose)
 		},
 	}
 	cmd.Flags().StringVar(&reading.Source, "source", "", "name of the source that the documents belong to, and what their ids begin with (default the folder or file that is named)")
@@ -53,6 +58,7 @@ func (c *cli) ingestCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&reading.Exclude, "exclude", nil, "pattern, as in .gitignore: files and folders that are left out")
 	cmd.Flags().StringVar(&reading.As, "as", "", "reader of the files that are named, and of those found that have none by their extension")
 	cmd.Flags().StringVar(&reading.Encoding, "encoding", "", "of texts that don't say theirs, such as windows-1252 (default UTF-8)")
+	cmd.Flags().BoolVar(&around, "context", true, "headings and table heads around a leaf are found, embedded and shown with it (default as before, and in a new corpus yes)")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "list every file that was left out, with the reason")
 	keyflag.Add(cmd.Flags(), c.flags, allKeys, "chunking.tokens")
 	return cmd

@@ -93,7 +93,9 @@ func TestFaultyEndpoint(t *testing.T) {
 	endpoint := llmtest.New(llmtest.Config{ContextTokens: window, Faults: llmtest.AllFaults(0.02), Seed: 7})
 	defer endpoint.Close()
 	flags := against(endpoint, "--summaries.context_tokens", fmt.Sprint(window))
-	aerie(t, append([]string{"ingest", fixtures}, flags...)...).want(t, 0)
+	// Without contexts, whose clusters put code together that this endpoint counts more tokens in than [mapreduce.Guess] does: a second try
+	// that fills the window is then too long, which the endpoint refuses and the worker mends.
+	aerie(t, append([]string{"ingest", "--context=false", fixtures}, flags...)...).want(t, 0)
 	report := decode[api.BuildReport](t, aerie(t, append([]string{"build", "--output", "json"}, flags...)...).want(t, 0))
 	if report.Outcome != api.OutcomeBuilt || len(report.Levels) == 0 {
 		t.Fatalf("%+v", report)

@@ -175,7 +175,7 @@ func (c *cli) showHits(w io.Writer, r retrieve.Result) {
 		if h.Level > 0 {
 			head += fmt.Sprintf(", summary of %s", plural(h.NSources, "leaf", "leaves"))
 		}
-		fmt.Fprintf(w, "%s  score %.3f  %s  %s\n", bold(colored, head), h.Score, plural(h.Tokens, "token", "tokens"), documentList(h.DocumentIDs))
+		fmt.Fprintf(w, "%s  score %.3f  %s  %s\n", bold(colored, head), h.Score, plural(h.Tokens, "token", "tokens"), documentIn(h.DocumentIDs, h.Context))
 		fmt.Fprintf(w, "%s\n\n", wrap(printable.Text(h.Text), width, "   "))
 	}
 	fmt.Fprintf(w, "%s, %s tokens of %s; %s, packed by %s, generation %d\n", plural(len(r.Hits), "hit", "hits"), count(r.Tokens), r.Corpus, r.Mode, r.Pack, r.Generation)
@@ -189,6 +189,14 @@ func documentList(ids []string) string {
 		shown += fmt.Sprintf(" and %s more", count(len(ids)-most))
 	}
 	return shown
+}
+
+// documentIn is documentList, with what a leaf stands under in its document.
+func documentIn(ids []string, context string) string {
+	if context == "" {
+		return documentList(ids)
+	}
+	return documentList(ids) + ", " + printable.Text(context)
 }
 
 // wrap breaks a text at white space into lines of a width, each with an indent. A word that is longer stays whole.

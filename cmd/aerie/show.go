@@ -60,6 +60,9 @@ func (c *cli) showNode(w io.Writer, s api.Shown, texts map[tree.ID]string) {
 	if s.UnseenTokens > 0 {
 		fmt.Fprintf(w, "not seen: %s of the leaves under it\n", plural(s.UnseenTokens, "token", "tokens"))
 	}
+	if s.Context != "" {
+		fmt.Fprintf(w, "under: %s\n", s.Context)
+	}
 	fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(s.Text))
 	width := 110
 	if columns, ok := terminal(c.out); ok {

@@ -77,6 +77,8 @@ type Citation struct {
 	ID          tree.ID  `json:"id"`
 	Level       int      `json:"level"`
 	DocumentIDs []string `json:"document_ids"`
+	// Context is what the hit stands under in its document; "" if nothing.
+	Context string `json:"context,omitempty"`
 }
 
 // Answer is the answer to a question. It marshals to the JSON of `aerie ask`.
@@ -176,7 +178,7 @@ func (out *Answer) finish(sentences []Sentence) {
 	out.Text, out.Sentences = text.String(), append(out.Sentences, sentences...)
 	for i := range out.Hits {
 		if h := &out.Hits[i]; numbers[i+1] {
-			out.Citations = append(out.Citations, Citation{N: i + 1, ID: h.ID, Level: h.Level, DocumentIDs: h.DocumentIDs})
+			out.Citations = append(out.Citations, Citation{N: i + 1, ID: h.ID, Level: h.Level, DocumentIDs: h.DocumentIDs, Context: h.Context})
 		}
 	}
 }

@@ -41,9 +41,9 @@ func (a *Answerer) write(question string, hits []retrieve.Hit, room int) (prompt
 	b.WriteString(head)
 	n := 0
 	for ; n < len(hits); n++ {
-		text := passage(n+1, mark, hits[n].Text)
+		text := passage(n+1, mark, hits[n].Context, hits[n].Text)
 		if n == 0 && worst(text) > left {
-			text = passage(1, mark, beginning(hits[0].Text, func(s string) bool { return worst(passage(1, mark, s)) <= left }))
+			text = passage(1, mark, "", beginning(hits[0].Text, func(s string) bool { return worst(passage(1, mark, "", s)) <= left }))
 		}
 		if left -= worst(text); left < 0 {
 			break
@@ -57,7 +57,10 @@ func (a *Answerer) write(question string, hits []retrieve.Hit, room int) (prompt
 	return prompt{text: b.String(), tokens: a.counter.Count(b.String()), hits: n}, nil
 }
 
-func passage(n int, mark, text string) string {
+func passage(n int, mark, context, text string) string {
+	if context != "" {
+		text = "(" + context + ")\n" + text
+	}
 	return fmt.Sprintf("<passage %d %s>\n%s\n</passage %d %s>\n\n", n, mark, strings.TrimSpace(text), n, mark)
 }
 
@@ -80,6 +83,9 @@ func fence(question string, hits []retrieve.Hit) string {
 	fmt.Fprintf(h, "%d %s", len(question), question)
 	for i := range hits {
 		fmt.Fprintf(h, "%d %s", len(hits[i].Text), hits[i].Text)
+		if hits[i].Context != "" {
+			fmt.Fprintf(h, "%d %s", len(hits[i].Context), hits[i].Context)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }

@@ -18,8 +18,10 @@ type IngestRequest struct {
 	Corpus string
 	// Stream is JSON lines, read as they come: what ingest.Pack writes, or anything else for corpus.ReadStream.
 	Stream io.Reader
-	// ChunkTokens is the size that leaves are filled up to, 8 to 8192; 0: as the service is configured.
+	// ChunkTokens is the size that leaves are filled up to, 8 to 8192; 0: as the corpus has it, or the service is configured.
 	ChunkTokens int
+	// Context says whether leaves have their headings and table heads as context; nil: as the corpus has it.
+	Context *bool
 }
 
 // IngestReport says what an ingest or a deletion did. It is the JSON of aerie ingest.

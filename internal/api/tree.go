@@ -20,6 +20,8 @@ type Node struct {
 	Author       tree.ID   `json:"author,omitzero" doc:"the summary that the text was made for; another one if it is carried"`
 	Carried      bool      `json:"carried" doc:"the text is that of the summary's place in the tree before"`
 	UnseenTokens int       `json:"unseen_tokens" doc:"tokens of the leaves under it that its text was not made from"`
+	Context      string    `json:"context,omitempty" doc:"headings and table head that the text of a leaf stands under"`
+	Source       string    `json:"source,omitempty" doc:"what the document of a leaf belongs to"`
 	Text         string    `json:"text"`
 	Vector       []float32 `json:"vector,omitempty"`
 }

@@ -33,6 +33,9 @@ func (c *Client) refusal(ctx context.Context, r *http.Request, broken error) err
 // Ingest implements api.Documents.
 func (c *Client) Ingest(ctx context.Context, req api.IngestRequest) (api.IngestReport, error) {
 	query := url.Values{}
+	if req.Context != nil {
+		query.Set("context", strconv.FormatBool(*req.Context))
+	}
 	if req.ChunkTokens != 0 {
 		query.Set("chunk_tokens", strconv.Itoa(req.ChunkTokens))
 	}

@@ -25,6 +25,9 @@ type Chunk struct {
 	Text       string
 	Start, End int
 	Tokens     int // of Text
+	// Context is what stands over the text: the headings of its section, outermost first, but for one that the text begins with, and the
+	// head of the table that it goes on with. "" if there is nothing.
+	Context string
 }
 
 // Split cuts a text into chunks of at most a budget of tokens, at least 1. Only a single rune that is over the budget by itself
@@ -38,11 +41,13 @@ func Split(text string, tokens int, counter *Counter) []Chunk {
 		panic("corpus: a budget of less than one token")
 	}
 	var all []Chunk
+	var o outline
 	for start := 0; ; {
 		part := text[start:partEnd(text, start)]
 		p := packer{cutter: cutter{text: part, budget: tokens, counter: counter}}
-		p.collect()
+		ls, bs := p.collect()
 		chunks := p.pack()
+		o.contexts(&p, chunks, ls, bs)
 		for i := range chunks {
 			chunks[i].Start += start
 			chunks[i].End += start
@@ -93,8 +98,8 @@ type packer struct {
 	spans []span
 }
 
-// collect finds the units of the text.
-func (p *packer) collect() {
+// collect finds the units of the text, and returns its lines and blocks.
+func (p *packer) collect() ([]line, []block) {
 	ls, bs := findBlocks(p.text)
 	for i, b := range bs {
 		first := len(p.units)
@@ -115,6 +120,7 @@ func (p *packer) collect() {
 		}
 		p.tie(first, b, i+1 == len(bs))
 	}
+	return ls, bs
 }
 
 // rows adds the lines of code or of a table.

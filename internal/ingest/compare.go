@@ -123,7 +123,7 @@ func (t *router) held() (map[tree.ID]*tree.Node, error) {
 		ids[i] = t.buffer[i].node.ID
 		given = given || t.buffer[i].given
 	}
-	nodes, err := t.in.store.Get(t.ctx, t.req.Corpus, ids, store.Fields{Metadata: true, Vector: given})
+	nodes, err := t.in.store.Get(t.ctx, t.req.Corpus, ids, store.Fields{Metadata: true, Vector: given, Text: t.contexts()})
 	if err != nil {
 		return nil, fmt.Errorf("ingest: corpus %s: %w", t.req.Corpus, err)
 	}
@@ -167,7 +167,8 @@ func (t *router) settleLeaf(l *leaf, old *tree.Node, held bool) bool {
 		if l.quiet {
 			l.again, l.node.Updated = true, old.Updated
 		}
-		if l.again && !l.given {
+		l.anew = old.Context != l.node.Context
+		if l.again && !l.given && !l.anew { // a context is a part of what is embedded
 			l.node.Vector = old.Vector
 		}
 		write = l.again
@@ -253,9 +254,14 @@ func (t *router) send(e event) error {
 	}
 }
 
+// contexts reports whether leaves have a context, or had one before.
+func (r *run) contexts() bool {
+	return r.pin.cut.Context || r.pin.before != nil && r.pin.before.Context
+}
+
 // sameLeaf reports whether a leaf that is held stands where it should, with the metadata that it should have.
 func sameLeaf(held, now *tree.Node) bool {
-	return held.ChunkIndex == now.ChunkIndex && sameMetadata(held.Metadata, now.Metadata)
+	return held.ChunkIndex == now.ChunkIndex && held.Context == now.Context && sameMetadata(held.Metadata, now.Metadata)
 }
 
 func sameMetadata(a, b map[string]any) bool {

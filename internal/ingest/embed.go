@@ -8,6 +8,7 @@ import (
 	"github.com/aerie-rag/aerie/internal/api"
 	"github.com/aerie-rag/aerie/internal/corpus"
 	"github.com/aerie-rag/aerie/internal/llm"
+	"github.com/aerie-rag/aerie/internal/tree"
 )
 
 // mostFailing is the number of calls to the embedder that may fail in a row before the ingest is stopped.
@@ -42,6 +43,14 @@ func (r *run) embed(ctx context.Context, in <-chan []leaf, write chan<- event) e
 	return nil
 }
 
+// passage is what is embedded of a leaf.
+func passage(n *tree.Node) string {
+	if n.Context == "" {
+		return n.Text
+	}
+	return n.Context + "\n\n" + n.Text
+}
+
 // withVectors returns the leaves that have one.
 func withVectors(leaves []leaf) []leaf {
 	out := make([]leaf, 0, len(leaves))
@@ -63,7 +72,7 @@ func hopeless(err error) bool {
 func (r *run) vectorize(ctx context.Context, leaves []leaf) (refused []llm.PassageFailure, err error) {
 	texts := make([]string, len(leaves))
 	for i := range leaves {
-		texts[i] = leaves[i].node.Text
+		texts[i] = passage(&leaves[i].node)
 	}
 	vectors, err := r.in.embedder.Embed(ctx, texts)
 	if some, ok := errors.AsType[*llm.PassageError](err); ok && len(some.Failed) < len(texts) {

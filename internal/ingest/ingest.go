@@ -85,8 +85,10 @@ type Request struct {
 	Stdin io.Reader
 	// Stream, if not nil, takes the place of all of these: it is what Pack wrote, or anything else for corpus.ReadStream.
 	Stream io.Reader
-	// ChunkTokens, if not 0, takes the place of Config.ChunkTokens.
+	// ChunkTokens, if not 0, is the budget of leaves from now on; else it is what the corpus's were cut with last, or Config.ChunkTokens.
 	ChunkTokens int
+	// Context says whether leaves have their headings and table heads as context from now on; nil: as before, and in a new corpus yes.
+	Context *bool
 }
 
 // Ingester brings documents into corpora. It may be used from many goroutines, but for one corpus by one at a time.

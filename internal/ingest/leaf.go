@@ -42,6 +42,7 @@ type leaf struct {
 	node   tree.Node // Vector is set when it is given or embedded
 	given  bool      // the vector is ready-made
 	again  bool      // the store holds it, with other metadata or another vector
+	anew   bool      // again, with another context, so that it is embedded anew
 	quiet  bool      // again, and nothing of it differs but where it was read
 }
 

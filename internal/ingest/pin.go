@@ -18,6 +18,9 @@ type pin struct {
 	own    string // name of the configured embedder
 	name   string // "" before the first vector
 	width  int    // 0 before the first vector is there
+	// cut is what documents are cut with from now on, and before what they were cut with; nil if that is unknown.
+	cut    levels.Cut
+	before *levels.Cut
 }
 
 // builtIn reports whether the configured embedder knows words and no meaning. Vectors of a model must not be mixed with its own.
@@ -97,11 +100,15 @@ func (p *pin) load(ctx context.Context, corpora levels.Corpora) error {
 	record, err := corpora.Load(ctx, p.corpus)
 	switch {
 	case errors.Is(err, levels.ErrNotFound):
+		p.cut.Context = true
 		return nil
 	case err != nil:
 		return fmt.Errorf("ingest: corpus %s: %w", p.corpus, err)
 	}
-	p.name, p.width = record.Embedder, record.Width
+	p.name, p.width, p.before = record.Embedder, record.Width, record.Cut
+	if p.before != nil {
+		p.cut = *p.before
+	}
 	return nil
 }
 
@@ -118,6 +125,10 @@ func (p *pin) record(ctx context.Context, corpora levels.Corpora, n int) error {
 			return (&pin{corpus: p.corpus, own: p.name, name: c.Embedder, width: c.Width}).refusal(p.width)
 		}
 		c.Changes += int64(n)
+		if p.cut != (levels.Cut{}) {
+			cut := p.cut
+			c.Cut = &cut
+		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, api.ErrPinned) {

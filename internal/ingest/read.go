@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -148,12 +147,16 @@ func (r *run) cut(doc *document, d corpus.Document) []leaf {
 	if d.Code {
 		split = corpus.SplitCode
 	}
-	chunks := split(d.Text, cmp.Or(r.req.ChunkTokens, r.in.cfg.ChunkTokens), r.in.counter)
+	r.cuts()
+	chunks := split(d.Text, r.tokens, r.in.counter)
 	leaves := make([]leaf, len(chunks))
 	for i, c := range chunks {
 		// A leaf must not keep the text of its whole document in memory.
 		leaves[i] = leaf{doc: doc, source: doc.source, node: r.node(doc, i, strings.Clone(c.Text), c.Tokens)}
 		leaves[i].node.Metadata = d.Metadata
+		if r.pin.cut.Context {
+			leaves[i].node.Context = strings.Clone(c.Context)
+		}
 	}
 	return leaves
 }

@@ -71,7 +71,7 @@ func (r Remote) stream(ctx context.Context, req Request) (api.IngestReport, *Pac
 		to.CloseWithError(err)
 		done <- result{packed, err}
 	}()
-	report, err := r.To.Ingest(ctx, api.IngestRequest{Corpus: req.Corpus, Stream: from, ChunkTokens: req.ChunkTokens})
+	report, err := r.To.Ingest(ctx, api.IngestRequest{Corpus: req.Corpus, Stream: from, ChunkTokens: req.ChunkTokens, Context: req.Context})
 	from.CloseWithError(errAnswered)
 	if err != nil {
 		cancel() // standard input may never end

@@ -27,6 +27,7 @@ type run struct {
 	docs   index
 	ctx    context.Context // of the one call of Ingest that it lives for
 	files  *inventory
+	tokens int  // that leaves are filled up to
 	fresh  bool // the corpus held no leaf when the ingest began, so there is nothing to compare with
 
 	vectors *npy.File // nil if the request names none
@@ -57,6 +58,7 @@ func (in *Ingester) start(ctx context.Context, req Request) (*run, error) {
 	if err := r.pin.check(); err != nil {
 		return r, err
 	}
+	r.settleCut()
 	n, err := in.store.Count(ctx, req.Corpus, store.Leaves())
 	if err != nil {
 		return r, fmt.Errorf("ingest: corpus %s: %w", req.Corpus, err)

@@ -112,7 +112,7 @@ func (w *writer) put(leaves []leaf) {
 		if !l.quiet {
 			nodes[i].Updated = time.Now().Unix()
 		}
-		if !l.again || l.given && !l.quiet {
+		if !l.again || l.given && !l.quiet || l.anew {
 			grown++
 		}
 	}

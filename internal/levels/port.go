@@ -166,6 +166,14 @@ type FullBuild struct {
 // embedder configured, ready-made vectors are taken to be that model's.
 const Given = "given"
 
+// Cut says how documents become leaves.
+type Cut struct {
+	// Tokens is the budget of a leaf; 0 before the first document that was cut.
+	Tokens int `json:"tokens,omitempty"`
+	// Context: leaves have the headings and table heads around them.
+	Context bool `json:"context"`
+}
+
 // Corpus is the record of one corpus.
 type Corpus struct {
 	Name string `json:"name"`
@@ -173,6 +181,9 @@ type Corpus struct {
 	// Embedder and Width are pinned by the first vector; "" and 0 before.
 	Embedder string `json:"embedder"`
 	Width    int    `json:"width"`
+
+	// Cut is what documents were cut with last; nil in the record of an older aerie that has ingested nothing since.
+	Cut *Cut `json:"cut,omitempty"`
 
 	// Changes counts leaves that were added, removed or replaced since the corpus began. It only grows.
 	Changes int64 `json:"changes"`

@@ -95,7 +95,7 @@ func link(corpus, name string, id tree.ID) sdk.Content {
 }
 
 // nameOf says what a node is.
-func nameOf(level, leaves int, documents []string) string {
+func nameOf(level, leaves int, documents []string, context string) string {
 	from := "no document"
 	switch n := len(documents); {
 	case n > 1:
@@ -104,6 +104,9 @@ func nameOf(level, leaves int, documents []string) string {
 		from = documents[0]
 	}
 	if level == 0 {
+		if context != "" {
+			from += ", " + context
+		}
 		return "passage of " + from
 	}
 	return fmt.Sprintf("summary, level %d, of %d passages of %s", level, leaves, from)
@@ -126,7 +129,7 @@ func (s *Server) search(ctx context.Context, a arguments) (*sdk.CallToolResult, 
 	p.fits("%d of corpus %s:\n", len(found.Hits), corpus)
 	var links []sdk.Content
 	for i, h := range found.Hits {
-		name := nameOf(h.Level, h.NSources, h.DocumentIDs)
+		name := nameOf(h.Level, h.NSources, h.DocumentIDs, h.Context)
 		if !p.fits("\n[%d] %s, id %s\n%s\n", i+1, name, h.ID, strings.TrimSpace(h.Text)) {
 			break
 		}
@@ -152,7 +155,7 @@ func (s *Server) fetch(ctx context.Context, a arguments) (*sdk.CallToolResult, e
 		return nil, err
 	}
 	p := newPage(a)
-	p.fits("%s, id %s", nameOf(n.Level, n.NLeaves, n.DocumentIDs), n.ID)
+	p.fits("%s, id %s", nameOf(n.Level, n.NLeaves, n.DocumentIDs, n.Context), n.ID)
 	if n.ClusterID != "" {
 		p.fits(", cluster %s", n.ClusterID)
 	}
@@ -179,7 +182,7 @@ func (s *Server) fetch(ctx context.Context, a arguments) (*sdk.CallToolResult, e
 	if to < len(text) {
 		next = fmt.Sprintf("\n\nNext: fetch with id %s and offset %d reads on; %d of %d bytes are left.", n.ID, to, len(text)-to, len(text))
 	}
-	return p.result(next, link(corpus, nameOf(n.Level, n.NLeaves, n.DocumentIDs), n.ID)), nil
+	return p.result(next, link(corpus, nameOf(n.Level, n.NLeaves, n.DocumentIDs, n.Context), n.ID)), nil
 }
 
 // idsOf is a list of one id, or of none.

@@ -26,9 +26,17 @@ func titleOf(c answer.Citation) string {
 	case c.Level > 0:
 		return fmt.Sprintf("summary of %d documents", len(c.DocumentIDs))
 	case len(c.DocumentIDs) > 0:
-		return c.DocumentIDs[0]
+		return named(c.DocumentIDs[0], c.Context)
 	}
 	return c.ID.String()
+}
+
+// named is a document with what a hit stands under in it.
+func named(document, context string) string {
+	if context == "" {
+		return document
+	}
+	return document + ", " + context
 }
 
 // sourcesHead is the line that the list of sources begins with.

@@ -63,7 +63,11 @@ func (words vocabulary) read(pool []*candidate) {
 			continue
 		}
 		c.terms = make([]int32, 0, len(c.node.Text)/8)
-		word.Each(c.node.Text, func(term string) {
+		text := c.node.Text
+		if c.node.Context != "" { // the words of both are what it is about
+			text = c.node.Context + "\n" + text
+		}
+		word.Each(text, func(term string) {
 			id, known := words[term]
 			if !known {
 				id = int32(len(words))

@@ -28,6 +28,8 @@ type Hit struct {
 	Parts  Parts   `json:"parts"`
 	Tokens int     `json:"tokens"`
 	Text   string  `json:"text"`
+	// Context is what the text of a leaf stands under: headings, the head of a table. "" if it has none.
+	Context string `json:"context,omitempty"`
 
 	// DocumentIDs are the documents that the text comes from, ascending. Never nil.
 	DocumentIDs []string `json:"document_ids"`

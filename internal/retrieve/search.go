@@ -246,7 +246,7 @@ func (s *search) hit(c *candidate) Hit {
 		from = source{documents: []string{c.node.DocumentID}, leaves: []tree.ID{c.node.ID}, n: 1}
 	}
 	return Hit{
-		ID: c.node.ID, Level: c.node.Level, Score: c.score, Parts: c.parts, Tokens: c.node.Tokens, Text: c.node.Text,
+		ID: c.node.ID, Level: c.node.Level, Score: c.score, Parts: c.parts, Tokens: c.node.Tokens, Text: c.node.Text, Context: c.node.Context,
 		DocumentIDs: slices.Clone(from.documents), SourceIDs: slices.Clone(from.leaves), NSources: from.n,
 		ChunkIndex: c.node.ChunkIndex, Metadata: c.node.Metadata,
 	}

@@ -20,7 +20,8 @@ const ndjson = "application/x-ndjson"
 
 type ingestInput struct {
 	CorpusPath
-	ChunkTokens int `query:"chunk_tokens" minimum:"8" maximum:"8192" doc:"size that leaves are filled up to; default: as the coordinator is configured"`
+	ChunkTokens int    `query:"chunk_tokens" minimum:"8" maximum:"8192" doc:"size that leaves are filled up to; default: as the corpus has it, or as the coordinator is configured"`
+	Context     string `query:"context" enum:"true,false" doc:"whether leaves have their headings and table heads as context; default: as the corpus has it, and in a new one yes"`
 
 	body io.Reader
 }
@@ -101,11 +102,19 @@ func (s *Server) documentRoutes() {
 	})
 }
 
+// context is the parameter of that name; nil if it isn't there.
+func (in *ingestInput) context() *bool {
+	if in.Context == "" {
+		return nil
+	}
+	return new(in.Context == "true")
+}
+
 // errBroken is what became of a body whose connection is broken.
 var errBroken = errors.New("the body broke off, or stood still for too long")
 
 func (s *Server) ingest(ctx context.Context, in *ingestInput) (*reply[api.IngestReport], error) {
-	report, err := s.service.Ingest(ctx, api.IngestRequest{Corpus: in.Corpus, Stream: in.body, ChunkTokens: in.ChunkTokens})
+	report, err := s.service.Ingest(ctx, api.IngestRequest{Corpus: in.Corpus, Stream: in.body, ChunkTokens: in.ChunkTokens, Context: in.context()})
 	if err != nil {
 		e := *api.Judge(err)
 		if ctx.Err() != nil { // net/http ends it with the connection

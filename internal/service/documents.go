@@ -144,7 +144,7 @@ func (s *Service) buildOpen(ctx context.Context, corpus string) (bool, error) {
 
 // Ingest brings the corpus in line with the documents of a stream.
 func (s *Service) Ingest(ctx context.Context, req api.IngestRequest) (api.IngestReport, error) {
-	return s.IngestFiles(ctx, ingest.Request{Corpus: req.Corpus, Stream: req.Stream, ChunkTokens: req.ChunkTokens})
+	return s.IngestFiles(ctx, ingest.Request{Corpus: req.Corpus, Stream: req.Stream, ChunkTokens: req.ChunkTokens, Context: req.Context})
 }
 
 // IngestFiles brings the corpus in line with files of this machine.

@@ -301,7 +301,7 @@ func nodeOf(n *tree.Node, x *shape, documents documentsUnder) api.Node {
 	node := api.Node{
 		ID: n.ID, Level: n.Level, ClusterID: n.ClusterID(), ChildIDs: idsOf(x.children), ParentIDs: idsOf(x.parents),
 		DocumentIDs: documents.of(x), DocumentID: x.document, ChunkIndex: x.index, Tokens: n.Tokens, NLeaves: n.NLeaves, Born: n.Born,
-		Text: n.Text, Vector: n.Vector, Carried: n.Carried(), UnseenTokens: n.Unseen,
+		Context: n.Context, Source: n.Source, Text: n.Text, Vector: n.Vector, Carried: n.Carried(), UnseenTokens: n.Unseen,
 	}
 	if !n.IsLeaf() {
 		node.Author = n.Writer()

@@ -53,6 +53,11 @@ func TestRetriever(t *testing.T) {
 	retrievetest.Run(t, func(t *testing.T) store.Store { return open(t, t.TempDir(), Config{}).Store() })
 }
 
+// TestC12Languages: 22 languages, in both normal forms, with and without marks.
+func TestC12Languages(t *testing.T) {
+	storetest.Languages(t, open(t, t.TempDir(), Config{}).Store())
+}
+
 // TestStoreContractAcrossHandles sends every other call to another DB on the same home, as another process would.
 func TestStoreContractAcrossHandles(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {

@@ -69,6 +69,9 @@ func TestContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return connect(t, weaviate.Config{}) })
 }
 
+// TestC12Languages: 22 languages, in both normal forms, with and without marks.
+func TestC12Languages(t *testing.T) { storetest.Languages(t, connect(t, weaviate.Config{})) }
+
 func TestRetriever(t *testing.T) {
 	retrievetest.Run(t, func(t *testing.T) store.Store { return connect(t, weaviate.Config{}) })
 }
