@@ -40,22 +40,23 @@ func newEvidence(hits []retrieve.Hit) *evidence {
 
 // shares returns, for each hit, the share of a sentence's words that it holds, by their weight; nil if the sentence has too few.
 func (e *evidence) shares(sentence string) []float64 {
-	weights := map[string]float64{}
+	var words []string
+	var weights []float64
 	total := 0.0
-	for _, w := range word.Query(sentence) {
+	for _, w := range word.Query(sentence) { // in order, so that the sums are the same each time
 		if weight := word.Weight(w); weight > word.AmbiguousWeight {
-			weights[w] = weight
+			words, weights = append(words, w), append(weights, weight)
 			total += weight
 		}
 	}
-	if len(weights) < fewestWords {
+	if len(words) < fewestWords {
 		return nil
 	}
 	out := make([]float64, len(e.words))
 	for i, held := range e.words {
-		for w, weight := range weights { // a sum whose order hardly matters: it is compared with bounds
+		for j, w := range words {
 			if held[w] {
-				out[i] += weight / total
+				out[i] += weights[j] / total
 			}
 		}
 	}
