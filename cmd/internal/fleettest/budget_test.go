@@ -129,7 +129,7 @@ func (f *fleet) untilIdle() {
 		if n := f.endpoint.Counts().Chat; n != before {
 			before, since = n, time.Now()
 		}
-		const longest = 2 * time.Second // no endpoint of these tests takes longer than half of it: then the last answer has come, and is in the journal
+		const longest = 2 * time.Second // twice what a call takes in the tests that ask: then the last answer has come, and is in the journal
 		return time.Since(since) > longest, fmt.Sprint(before)
 	})
 }
